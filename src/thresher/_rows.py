@@ -1,0 +1,324 @@
+"""Rows: the two layouts of a block of examples, and the few primitives every solver is made of.
+
+``Dense`` and ``CSR`` are terms, so one solver source serves both.  ``Scaled*`` are the same rows
+seen through a change of units, ``(x - shift) * scale``, applied element by element as they are
+read: standardising never copies the data and, with no shift, never densifies it.
+
+Indices are viewed as unsigned integers.  Numba then omits Python's "negative index counts from
+the end" test from the innermost loops, which alone makes them twice as fast.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thresher._terms import Term, reassociate
+
+__all__ = ["CSR", "Dense", "Rows", "ScaledCSR", "ScaledDense", "as_rows", "scaled"]
+
+_UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
+
+
+class Rows(Term):
+    """A block of examples. ``i`` is a row, ``w`` a weight vector, ``W`` a (features, outputs) matrix.
+
+    ==================  ===============================================
+    ``dot(i, w)``       x_i . w
+    ``add(i, a, w)``    w += a x_i
+    ``sqnorm(i)``       x_i . x_i
+    ``start/stop(i)``   the positions of row i's stored elements
+    ``column(i, k)``    the feature of the element at position k
+    ``element(i, k)``   its value
+    ``dots(i, W, m)``   m += x_i W, all outputs in one visit of the row
+    ``adds(i, a, W)``   W += x_i a', likewise
+    ==================  ===============================================
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Rows):
+    """Rows of a C-ordered matrix."""
+
+    X: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.X.dtype
+
+    @reassociate
+    def dot(self, i, w):
+        x = self.X[i]
+        total = w.dtype.type(0)
+        for j in range(w.size):
+            total += x[j] * w[j]
+        return total
+
+    def add(self, i, a, w):
+        x = self.X[i]
+        c = w.dtype.type(a)
+        for j in range(w.size):
+            w[j] += c * x[j]
+
+    @reassociate
+    def sqnorm(self, i):
+        x = self.X[i]
+        total = 0.0
+        for j in range(x.size):
+            total += x[j] * x[j]
+        return total
+
+    def start(self, i):
+        return 0
+
+    def stop(self, i):
+        return self.X.shape[1]
+
+    def column(self, i, k):
+        return k
+
+    def element(self, i, k):
+        return self.X[i, k]
+
+    def dots(self, i, W, m):
+        x = self.X[i]
+        for j in range(x.size):
+            if x[j] != 0.0:
+                for c in range(m.size):
+                    m[c] += x[j] * W[j, c]
+
+    def adds(self, i, a, W):
+        x = self.X[i]
+        for j in range(x.size):
+            if x[j] != 0.0:
+                for c in range(a.size):
+                    W[j, c] += x[j] * a[c]
+
+
+@dataclass(frozen=True, eq=False)
+class CSR(Rows):
+    """Rows of a compressed sparse matrix; duplicates within a row are added up."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    n_features: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.indptr.size - 1, self.n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.data.dtype
+
+    def dot(self, i, w):
+        data, indices = self.data, self.indices
+        total = w.dtype.type(0)
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            total += data[k] * w[indices[k]]
+        return total
+
+    def add(self, i, a, w):
+        data, indices = self.data, self.indices
+        c = w.dtype.type(a)
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            w[indices[k]] += c * data[k]
+
+    def sqnorm(self, i):
+        data = self.data
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            total += data[k] * data[k]
+        return total
+
+    def start(self, i):
+        return self.indptr[i]
+
+    def stop(self, i):
+        return self.indptr[i + 1]
+
+    def column(self, i, k):
+        return self.indices[k]
+
+    def element(self, i, k):
+        return self.data[k]
+
+    def dots(self, i, W, m):
+        data, indices = self.data, self.indices
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j, x = indices[k], data[k]
+            for c in range(m.size):
+                m[c] += x * W[j, c]
+
+    def adds(self, i, a, W):
+        data, indices = self.data, self.indices
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j, x = indices[k], data[k]
+            for c in range(a.size):
+                W[j, c] += x * a[c]
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledDense(Rows):
+    """Dense rows read as ``(x - shift) * scale``."""
+
+    X: np.ndarray
+    shift: np.ndarray
+    scale: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.X.dtype
+
+    @reassociate
+    def dot(self, i, w):
+        x, shift, scale = self.X[i], self.shift, self.scale
+        total = w.dtype.type(0)
+        for j in range(w.size):
+            total += (x[j] - shift[j]) * scale[j] * w[j]
+        return total
+
+    def add(self, i, a, w):
+        x, shift, scale = self.X[i], self.shift, self.scale
+        c = w.dtype.type(a)
+        for j in range(w.size):
+            w[j] += c * ((x[j] - shift[j]) * scale[j])
+
+    @reassociate
+    def sqnorm(self, i):
+        x, shift, scale = self.X[i], self.shift, self.scale
+        total = 0.0
+        for j in range(x.size):
+            z = (x[j] - shift[j]) * scale[j]
+            total += z * z
+        return total
+
+    def start(self, i):
+        return 0
+
+    def stop(self, i):
+        return self.X.shape[1]
+
+    def column(self, i, k):
+        return k
+
+    def element(self, i, k):
+        return (self.X[i, k] - self.shift[k]) * self.scale[k]
+
+    def dots(self, i, W, m):
+        for j in range(self.scale.size):
+            x = self.element(i, j)
+            for c in range(m.size):
+                m[c] += x * W[j, c]
+
+    def adds(self, i, a, W):
+        for j in range(self.scale.size):
+            x = self.element(i, j)
+            for c in range(a.size):
+                W[j, c] += x * a[c]
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledCSR(Rows):
+    """Sparse rows read as ``x * scale``; a shift would fill in the zeros and is not offered."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    n_features: int
+    scale: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.indptr.size - 1, self.n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.data.dtype
+
+    def dot(self, i, w):
+        total = w.dtype.type(0)
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j = self.indices[k]
+            total += self.data[k] * self.scale[j] * w[j]
+        return total
+
+    def add(self, i, a, w):
+        c = w.dtype.type(a)
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j = self.indices[k]
+            w[j] += c * (self.data[k] * self.scale[j])
+
+    def sqnorm(self, i):
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            z = self.data[k] * self.scale[self.indices[k]]
+            total += z * z
+        return total
+
+    def start(self, i):
+        return self.indptr[i]
+
+    def stop(self, i):
+        return self.indptr[i + 1]
+
+    def column(self, i, k):
+        return self.indices[k]
+
+    def element(self, i, k):
+        return self.data[k] * self.scale[self.indices[k]]
+
+    def dots(self, i, W, m):
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j, x = self.indices[k], self.element(i, k)
+            for c in range(m.size):
+                m[c] += x * W[j, c]
+
+    def adds(self, i, a, W):
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j, x = self.indices[k], self.element(i, k)
+            for c in range(a.size):
+                W[j, c] += x * a[c]
+
+
+def as_rows(X: Any) -> Rows:
+    """Wrap a float matrix: NumPy array, or SciPy CSR matrix or array. Copies only what it must.
+
+    A C-ordered array and a CSR container are used in place.  Other memory orders are copied once
+    to C order: every solver reads row by row, and strided rows would cost more than the copy.
+    """
+    if hasattr(X, "indptr"):
+        unsigned = [part.view(_UNSIGNED[part.dtype]) for part in (X.indices, X.indptr)]
+        return CSR(X.data, *unsigned, X.shape[1])
+    return Dense(np.ascontiguousarray(X))
+
+
+def scaled(rows: Rows, shift: np.ndarray | None, scale: np.ndarray) -> Rows:
+    """The same rows in other units, (x - shift) * scale; ``shift`` is for dense rows only."""
+    scale = np.ascontiguousarray(scale, dtype=rows.dtype)
+    if isinstance(rows, ScaledDense | ScaledCSR):
+        if shift is not None:
+            raise ValueError("rows that are scaled already take a further scale, not a shift")
+        return dataclasses.replace(rows, scale=rows.scale * scale)
+    if isinstance(rows, CSR):
+        if shift is not None:
+            raise ValueError("a shift would fill in the zeros of sparse rows")
+        return ScaledCSR(rows.data, rows.indices, rows.indptr, rows.n_features, scale)
+    assert isinstance(rows, Dense)
+    shift = np.zeros_like(scale) if shift is None else shift
+    return ScaledDense(rows.X, np.ascontiguousarray(shift, dtype=rows.dtype), scale)

@@ -1,0 +1,332 @@
+r"""Losses :math:`\ell(y, p)` of a target ``y`` and a prediction ``p`` (always in this order).
+
+Classification losses take y in {-1, +1} and depend on the margin m = y p; regression losses depend
+on the residual r = p - y.  Besides ``value`` and ``deriv`` a loss may offer, and solvers may need,
+
+``curvature(y, p)``
+    the second derivative (any element of its generalised Jacobian at a kink);
+``conjugate(y, a)``
+    :math:`\ell^*(a) = \sup_p\, a p - \ell(y, p)`, infinite outside its domain;
+``dual_step(y, p, b, q, c)``
+    the new dual variable: the minimiser over :math:`b'` of
+    :math:`\tfrac q2 (b'-b)^2 + p (b'-b) + c\,\ell^*(y, -b'/c)`, where p is the current prediction,
+    q the squared norm of the row and c its cost;
+``link(p)``
+    the probability of the positive class.
+
+Register a loss of your own with :func:`thresher.register` to give it a name; unregistered objects
+work just as well.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from thresher._terms import Term
+
+__all__ = [
+    "EpsilonInsensitive",
+    "Hinge",
+    "Huber",
+    "LeastSquares",
+    "Logistic",
+    "Loss",
+    "ModifiedHuber",
+    "Pinball",
+    "SquaredEpsilonInsensitive",
+    "SquaredHinge",
+]
+
+
+class Loss(Term):
+    """Protocol of a convex loss; see the module's text for the methods."""
+
+    tasks: ClassVar[frozenset[str]] = frozenset({"classification"})
+    #: Lipschitz constant of ``deriv`` in p; infinite where the loss has kinks.
+    smoothness: ClassVar[float] = math.inf
+
+    curvature = None
+    conjugate = None
+    dual_step = None
+    link = None
+
+    def value(self, y, p):
+        raise NotImplementedError
+
+    def deriv(self, y, p):
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Hinge(Loss):
+    """max(0, 1 - yp): the support vector machine."""
+
+    def value(self, y, p):
+        return max(0.0, 1.0 - y * p)
+
+    def deriv(self, y, p):
+        return -y if y * p < 1.0 else 0.0
+
+    def conjugate(self, y, a):
+        return a * y if -1.0 <= a * y <= 0.0 else math.inf
+
+    def dual_step(self, y, p, b, q, c):
+        return y * min(max(y * b + (1.0 - y * p) / q, 0.0), c)
+
+
+@dataclass(frozen=True)
+class Pinball(Loss):
+    """1 - yp where yp <= 1, else tau (yp - 1); tau = 0 is the hinge.
+
+    Also charging the points beyond the margin makes the solution depend on quantiles instead of on
+    the few extreme points, hence robust to label noise.  Jumutc, Huang and Suykens (2013).
+    """
+
+    tau: float = 0.5
+
+    def __post_init__(self):
+        if not 0.0 <= self.tau <= 1.0:
+            raise ValueError(f"Pinball: tau must lie in [0, 1], got {self.tau}")
+
+    def value(self, y, p):
+        m = y * p
+        return 1.0 - m if m <= 1.0 else self.tau * (m - 1.0)
+
+    def deriv(self, y, p):
+        m = y * p
+        if m < 1.0:
+            return -y
+        return self.tau * y if m > 1.0 else 0.0
+
+    def conjugate(self, y, a):
+        return a * y if -1.0 <= a * y <= self.tau else math.inf
+
+    def dual_step(self, y, p, b, q, c):
+        return y * min(max(y * b + (1.0 - y * p) / q, -self.tau * c), c)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """max(0, 1 - yp)^2."""
+
+    smoothness = 2.0
+
+    def value(self, y, p):
+        v = max(0.0, 1.0 - y * p)
+        return v * v
+
+    def deriv(self, y, p):
+        return -2.0 * y * max(0.0, 1.0 - y * p)
+
+    def curvature(self, y, p):
+        return 2.0 if y * p < 1.0 else 0.0
+
+    def conjugate(self, y, a):
+        s = a * y
+        return s + 0.25 * s * s if s <= 0.0 else math.inf
+
+    def dual_step(self, y, p, b, q, c):
+        z = y * b
+        return y * max(0.0, z + (1.0 - y * p - 0.5 * z / c) / (q + 0.5 / c))
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """log(1 + exp(-yp)); its link is the logistic function."""
+
+    smoothness = 0.25
+
+    def value(self, y, p):
+        m = y * p
+        return math.log1p(math.exp(-m)) if m > 0.0 else math.log1p(math.exp(m)) - m
+
+    def deriv(self, y, p):
+        m = y * p
+        if m > 0.0:
+            e = math.exp(-m)
+            return -y * e / (1.0 + e)
+        return -y / (1.0 + math.exp(m))
+
+    def curvature(self, y, p):
+        e = math.exp(-abs(p))
+        return e / ((1.0 + e) * (1.0 + e))
+
+    def conjugate(self, y, a):
+        s = -a * y
+        if s < 0.0 or s > 1.0:
+            return math.inf
+        entropy = s * math.log(s) if s > 0.0 else 0.0
+        return entropy + ((1.0 - s) * math.log(1.0 - s) if s < 1.0 else 0.0)
+
+    def dual_step(self, y, p, b, q, c):
+        # Root of the increasing f(d) = z + d - c s(-(m + q d)), z = yb, m = yp: Newton steps,
+        # halved towards the end of the bracket whenever they leave it.
+        z, m = y * b, y * p
+        low, high, d = -z, c - z, 0.0
+        for _ in range(30):
+            e = math.exp(-abs(m + q * d))
+            s = e / (1.0 + e) if m + q * d > 0.0 else 1.0 / (1.0 + e)
+            f = z + d - c * s
+            if f > 0.0:
+                high = d
+            else:
+                low = d
+            step = f / (1.0 + c * q * e / ((1.0 + e) * (1.0 + e)))
+            new = d - step
+            d = new if low < new < high else 0.5 * (low + high)
+            if abs(step) <= 1e-3 * min(z + d, c - z - d):
+                break
+        return y * (z + d)
+
+    def link(self, p):
+        return 1.0 / (1.0 + math.exp(-p)) if p > 0.0 else math.exp(p) / (1.0 + math.exp(p))
+
+
+@dataclass(frozen=True)
+class ModifiedHuber(Loss):
+    """max(0, 1 - yp)^2, continued as the line -4yp where yp < -1; Zhang (2004)."""
+
+    smoothness = 2.0
+
+    def value(self, y, p):
+        m = y * p
+        if m < -1.0:
+            return -4.0 * m
+        v = max(0.0, 1.0 - m)
+        return v * v
+
+    def deriv(self, y, p):
+        m = y * p
+        return -4.0 * y if m < -1.0 else -2.0 * y * max(0.0, 1.0 - m)
+
+    def curvature(self, y, p):
+        return 2.0 if -1.0 <= y * p < 1.0 else 0.0
+
+    def conjugate(self, y, a):
+        s = a * y
+        return s + 0.25 * s * s if -4.0 <= s <= 0.0 else math.inf
+
+    def dual_step(self, y, p, b, q, c):
+        z = y * b
+        return y * min(max(z + (1.0 - y * p - 0.5 * z / c) / (q + 0.5 / c), 0.0), 4.0 * c)
+
+    def link(self, p):
+        return 0.5 * (min(max(p, -1.0), 1.0) + 1.0)
+
+
+@dataclass(frozen=True)
+class LeastSquares(Loss):
+    """(p - y)^2 / 2: ridge regression, and the LS-SVM when y is a label."""
+
+    tasks = frozenset({"classification", "regression"})
+    smoothness = 1.0
+
+    def value(self, y, p):
+        return 0.5 * (p - y) * (p - y)
+
+    def deriv(self, y, p):
+        return p - y
+
+    def curvature(self, y, p):
+        return 1.0
+
+    def conjugate(self, y, a):
+        return 0.5 * a * a + a * y
+
+    def dual_step(self, y, p, b, q, c):
+        return b + (y - p - b / c) / (q + 1.0 / c)
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2)."""
+
+    delta: float = 1.35
+    tasks = frozenset({"classification", "regression"})
+    smoothness = 1.0
+
+    def __post_init__(self):
+        if not self.delta > 0.0:
+            raise ValueError(f"Huber: delta must be positive, got {self.delta}")
+
+    def value(self, y, p):
+        r = abs(p - y)
+        return 0.5 * r * r if r <= self.delta else self.delta * (r - 0.5 * self.delta)
+
+    def deriv(self, y, p):
+        return min(max(p - y, -self.delta), self.delta)
+
+    def curvature(self, y, p):
+        return 1.0 if abs(p - y) <= self.delta else 0.0
+
+    def conjugate(self, y, a):
+        return 0.5 * a * a + a * y if abs(a) <= self.delta else math.inf
+
+    def dual_step(self, y, p, b, q, c):
+        bound = c * self.delta
+        return min(max(b + (y - p - b / c) / (q + 1.0 / c), -bound), bound)
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Loss):
+    """max(0, |r| - epsilon): support vector regression; epsilon = 0 is the absolute error."""
+
+    epsilon: float = 0.1
+    tasks = frozenset({"regression"})
+
+    def __post_init__(self):
+        _check_epsilon(self)
+
+    def value(self, y, p):
+        return max(0.0, abs(p - y) - self.epsilon)
+
+    def deriv(self, y, p):
+        r = p - y
+        if r > self.epsilon:
+            return 1.0
+        return -1.0 if r < -self.epsilon else 0.0
+
+    def conjugate(self, y, a):
+        return self.epsilon * abs(a) + a * y if abs(a) <= 1.0 else math.inf
+
+    def dual_step(self, y, p, b, q, c):
+        z = b + (y - p) / q
+        z = math.copysign(max(abs(z) - self.epsilon / q, 0.0), z)
+        return min(max(z, -c), c)
+
+
+@dataclass(frozen=True)
+class SquaredEpsilonInsensitive(Loss):
+    """max(0, |r| - epsilon)^2."""
+
+    epsilon: float = 0.1
+    tasks = frozenset({"regression"})
+    smoothness = 2.0
+
+    def __post_init__(self):
+        _check_epsilon(self)
+
+    def value(self, y, p):
+        v = max(0.0, abs(p - y) - self.epsilon)
+        return v * v
+
+    def deriv(self, y, p):
+        r = p - y
+        return 2.0 * math.copysign(max(abs(r) - self.epsilon, 0.0), r)
+
+    def curvature(self, y, p):
+        return 2.0 if abs(p - y) > self.epsilon else 0.0
+
+    def conjugate(self, y, a):
+        return self.epsilon * abs(a) + a * y + 0.25 * a * a
+
+    def dual_step(self, y, p, b, q, c):
+        z = q * b + (y - p)
+        return math.copysign(max(abs(z) - self.epsilon, 0.0), z) / (q + 0.5 / c)
+
+
+def _check_epsilon(loss: EpsilonInsensitive | SquaredEpsilonInsensitive) -> None:
+    if not loss.epsilon >= 0.0:
+        raise ValueError(f"{type(loss).__name__}: epsilon must be at least 0, got {loss.epsilon}")

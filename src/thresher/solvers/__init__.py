@@ -1,0 +1,32 @@
+"""One file per algorithm family; compiled loops only, no scikit-learn and no input or output."""
+
+from thresher.solvers.asgd import AveragedSGD
+from thresher.solvers.base import Chunk, Problem, Result, Solver, Status
+from thresher.solvers.dcd import DualDescent
+from thresher.solvers.dropout import DropoutPegasos
+from thresher.solvers.newton import Newton
+from thresher.solvers.pegasos import SGD, Pegasos, WeightedPegasos
+from thresher.solvers.proximal import FOBOS, TruncatedGradient
+from thresher.solvers.rda import RDA, AdaptiveRDA
+from thresher.solvers.reweighted import ReweightedL1, ReweightedL2
+
+__all__ = [
+    "FOBOS",
+    "RDA",
+    "SGD",
+    "AdaptiveRDA",
+    "AveragedSGD",
+    "Chunk",
+    "DropoutPegasos",
+    "DualDescent",
+    "Newton",
+    "Pegasos",
+    "Problem",
+    "Result",
+    "ReweightedL1",
+    "ReweightedL2",
+    "Solver",
+    "Status",
+    "TruncatedGradient",
+    "WeightedPegasos",
+]

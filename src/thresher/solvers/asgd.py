@@ -1,0 +1,197 @@
+r"""Averaged SGD with a step size found on a sample: the default where rows far outnumber features.
+
+.. math:: w \leftarrow (1-\eta_t\lambda) w - \eta_t \ell'(y_i, w\cdot x_i + b)\,x_i, \qquad
+          \eta_t = \eta_0 (1 + \lambda\eta_0 t)^{-3/4}
+
+and the model is a running average of the iterates that forgets the early ones polynomially
+(Shamir and Zhang, 2013), so it is good at any time and needs no planned end.  The average is taken
+from a snapshot every K rows, K chosen so that snapshots cost a quarter of the passes at most.
+Xu (2011); Bottou's averaged SGD.
+
+Cost per row O(non-zeros).  With several classes all one-vs-rest models share each visit of a row:
+weights are stored feature-major, so that one non-zero updates all classes with one vector operation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from thresher.solvers import driver
+from thresher.solvers.base import Chunk, Problem, Solver, average
+from thresher.solvers.pegasos import mean_sqnorm
+
+__all__ = ["AveragedSGD"]
+
+_LANES = 16  # classes are padded to whole vector registers of float32
+
+
+class AveragedState(NamedTuple):
+    """w = scale * direction; arrays are (features,), or (features, padded classes)."""
+
+    direction: np.ndarray
+    mean: np.ndarray
+    bias: np.ndarray
+    mean_bias: np.ndarray
+    scale: float
+    snapshots: int
+    step: int
+
+
+@njit(cache=True, nogil=True)
+def _snapshot(direction, mean, bias, mean_bias, scale, share):
+    v, m = direction.ravel(), mean.ravel()
+    for j in range(v.size):
+        m[j] += share * (scale * v[j] - m[j])
+    for c in range(bias.size):
+        mean_bias[c] += share * (bias[c] - mean_bias[c])
+
+
+@njit(cache=True, nogil=True)
+def _one(rows, y, weight, order, loss, lam, eta0, every, memory, fit_bias, state):
+    v, mean, biases, mean_bias = state.direction, state.mean, state.bias, state.mean_bias
+    scale, snapshots, step = state.scale, state.snapshots, state.step
+    bias = biases[0]
+    eta = eta0 * (1.0 + lam * eta0 * (step - step % 16)) ** -0.75
+    for r in range(order.size):
+        i = order[r]
+        if step % 16 == 0:  # a power per row would cost as much as the row
+            eta = eta0 * (1.0 + lam * eta0 * step) ** -0.75
+        slope = weight[i] * loss.deriv(y[i], scale * rows.dot(i, v) + bias)
+        scale *= 1.0 - eta * lam
+        if slope != 0.0:
+            rows.add(i, -eta * slope / scale, v)
+            if fit_bias:
+                bias -= eta * slope
+        step += 1
+        if step % every == 0:
+            snapshots += 1
+            biases[0] = bias
+            share = (1.0 + memory) / (snapshots + memory)
+            _snapshot(v, mean, biases, mean_bias, scale, share)
+        if scale < 1e-9:
+            for j in range(v.size):
+                v[j] *= scale
+            scale = 1.0
+    biases[0] = bias
+    return AveragedState(v, mean, biases, mean_bias, scale, snapshots, step)
+
+
+@njit(cache=True, nogil=True)
+def _joint(rows, y, weight, order, loss, lam, eta0, every, memory, fit_bias, n_classes, state):
+    """All one-vs-rest models at once; y holds class numbers."""
+    W, mean, bias, mean_bias = state.direction, state.mean, state.bias, state.mean_bias
+    scale, snapshots, step = state.scale, state.snapshots, state.step
+    eta = eta0 * (1.0 + lam * eta0 * (step - step % 16)) ** -0.75
+    margins = np.zeros_like(bias)
+    slopes = np.zeros_like(bias)
+    for r in range(order.size):
+        i = order[r]
+        if step % 16 == 0:
+            eta = eta0 * (1.0 + lam * eta0 * step) ** -0.75
+        for c in range(margins.size):
+            margins[c] = 0.0
+        rows.dots(i, W, margins)
+        moved = False
+        for c in range(n_classes):
+            target = 1.0 if y[i] == c else -1.0
+            slope = weight[i] * loss.deriv(target, scale * margins[c] + bias[c])
+            slopes[c] = slope
+            moved = moved or slope != 0.0
+        scale *= 1.0 - eta * lam
+        if moved:
+            for c in range(n_classes):
+                if fit_bias:
+                    bias[c] -= eta * slopes[c]
+                slopes[c] *= -eta / scale
+            rows.adds(i, slopes, W)
+        step += 1
+        if step % every == 0:
+            snapshots += 1
+            share = (1.0 + memory) / (snapshots + memory)
+            _snapshot(W, mean, bias, mean_bias, scale, share)
+        if scale < 1e-9:
+            flat = W.ravel()
+            for j in range(flat.size):
+                flat[j] *= scale
+            scale = 1.0
+    return AveragedState(W, mean, bias, mean_bias, scale, snapshots, step)
+
+
+@dataclass(frozen=True)
+class AveragedSGD(Solver):
+    """Averaged SGD.
+
+    Parameters
+    ----------
+    eta0 : first step size; None: chosen on a sample of the rows, around 1 / (smoothness * mean
+        squared row norm)
+    every : rows between snapshots of the average; None: max(16, 4 d / mean non-zeros)
+    memory : how fast the average forgets: 0 is the plain mean, larger weighs late iterates more
+    """
+
+    eta0: float | None = None
+    every: int | None = None
+    memory: float = 3.0
+    penalty_needs = frozenset({"quadratic", "uniform"})
+    default_passes = 2
+    joint = True
+
+    def check(self, problem: Problem) -> None:
+        if self.eta0 is not None and not self.eta0 > 0.0:
+            raise ValueError(f"AveragedSGD: eta0 must be positive, got {self.eta0}")
+        if self.every is not None and self.every < 1:
+            raise ValueError(f"AveragedSGD: every must be at least 1, got {self.every}")
+
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        every = self.every or snapshot_interval(problem, chunk)
+        solver = replace(self, every=every)
+        if self.eta0 is not None:
+            return solver, problem
+        # A step is stable up to 1/(smoothness ||x||^2); for a loss with kinks the scale at which
+        # one step moves a prediction by one, 1/||x||^2, takes its place.  The bias counts as 1.
+        smoothness = problem.loss.smoothness if math.isfinite(problem.loss.smoothness) else 1.0
+        unit = 1.0 / (smoothness * (mean_sqnorm(chunk) + problem.fit_intercept))
+        etas = [unit * m for m in (0.03, 0.1, 0.3, 1.0, 3.0)]
+        return driver.best_on_sample(driver.variants(solver, "eta0", etas), problem, chunk), problem
+
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> AveragedState:
+        d, k, dtype = problem.n_features, problem.outputs, problem.dtype
+        shape: Any = (d,) if k == 1 else (d, -(-k // _LANES) * _LANES)
+        biases = np.zeros(shape[-1] if k > 1 else 1, dtype=dtype)
+        zeros = np.zeros(shape, dtype=dtype)
+        return AveragedState(zeros, zeros.copy(), biases, biases.copy(), 1.0, 0, 0)
+
+    def update(self, problem: Problem, state: AveragedState, chunk: Chunk) -> AveragedState:
+        every = self.every or snapshot_interval(problem, chunk)
+        settings = (problem.loss, problem.ridge, self.eta0 or 0.1, every, self.memory)
+        if problem.outputs == 1:
+            return _one(*chunk, *settings, problem.fit_intercept, state)
+        return _joint(*chunk, *settings, problem.fit_intercept, problem.outputs, state)
+
+    def finish(self, problem: Problem, state: AveragedState) -> tuple[Any, Any]:
+        if state.snapshots:
+            coef, bias = state.mean, state.mean_bias
+        else:
+            coef, bias = state.scale * state.direction, state.bias
+        if problem.outputs == 1:
+            return coef.astype(problem.dtype), float(bias[0])
+        k = problem.outputs
+        return np.ascontiguousarray(coef[:, :k].T), bias[:k].astype(np.float64)
+
+    def merge(self, states: Any, weights: Any) -> AveragedState:
+        return average(
+            [s._replace(direction=s.scale * s.direction, scale=1.0) for s in states], weights
+        )
+
+
+def snapshot_interval(problem: Problem, chunk: Chunk) -> int:
+    """Rows between snapshots: their cost stays below a quarter of the rows' own."""
+    n, d = chunk.rows.shape
+    nonzeros = getattr(chunk.rows, "data", None)
+    per_row = d if nonzeros is None else max(1.0, nonzeros.size / max(n, 1))
+    return int(min(max(16, 4 * d / per_row), max(1, chunk.order.size // 20)))

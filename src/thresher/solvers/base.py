@@ -1,0 +1,198 @@
+"""What every solver shares: the problem, the state protocol, results and their status."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from thresher._rows import Rows
+from thresher._terms import capabilities
+from thresher.losses import Loss
+from thresher.penalties import Penalty
+
+__all__ = ["Chunk", "Problem", "Record", "Result", "Solver", "State", "Status", "check_compatible"]
+
+State = Any  # a NamedTuple of arrays and counters, one type per solver
+
+
+class Status(enum.Enum):
+    """How a fit ended; the value says what to do about it."""
+
+    CONVERGED = "converged to the requested tolerance"
+    COMPLETED = "completed the planned passes"
+    MAX_ITER = "reached max_iter before the tolerance: raise max_iter or loosen tol"
+    EARLY_STOPPED = "stopped early: the held-out score no longer improved"
+    INTERRUPTED = "stopped by a callback; the model is usable"
+    DIVERGED = (
+        "diverged: a weight overflowed or became NaN, the last finite model was kept; scale the "
+        "features, lower the step size (theta) or raise alpha"
+    )
+    ALL_ZERO = (
+        "converged to an all-zero model: the penalty outweighs every gradient; lower alpha (and "
+        "for the reweighted solvers keep strength / epsilon below the largest mean gradient)"
+    )
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Minimise  sum_i s_i loss(y_i, w.x_i + b) / sum_i s_i  +  penalty(w)  over w and a free b.
+
+    ``tol`` is the accuracy asked for, in the solver's own measure (``Solver.residual``); None: as
+    good as the planned passes get.  With ``outputs`` > 1 the targets are class numbers and one
+    model is learned for each class against the rest.
+    """
+
+    loss: Loss
+    penalty: Penalty
+    n_features: int
+    fit_intercept: bool = True
+    dtype: Any = np.dtype(np.float64)
+    seed: int = 0
+    tol: float | None = None
+    outputs: int = 1
+
+    @property
+    def ridge(self) -> float:
+        return float(self.penalty.ridge)
+
+
+class Chunk(NamedTuple):
+    """Examples, and the order in which to visit them."""
+
+    rows: Rows
+    y: np.ndarray
+    weight: np.ndarray
+    order: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return self.y.size
+
+
+class Record(NamedTuple):
+    """One line of a trace, taken after ``step`` updates."""
+
+    passes: int
+    step: int
+    objective: float
+    mean_loss: float
+    regret: float
+    nonzeros: int
+    stability: float
+
+
+@dataclass
+class Result:
+    """A fitted linear function and how it was reached."""
+
+    coef: np.ndarray
+    intercept: Any
+    status: Status
+    passes: int
+    state: State
+    residual: float = math.inf
+    trace: list[Record] = field(default_factory=list)
+
+
+class Solver:
+    """A frozen dataclass of hyper-parameters, and the algorithm as a state and an update.
+
+    ``init`` makes the state, ``update`` consumes it with one chunk (and may reuse its arrays),
+    ``finish`` reads a model off it without changing it, ``merge`` averages states that saw
+    different rows.  Everything random is a function of ``problem.seed`` and the state's counters.
+    """
+
+    #: capabilities asked of the loss and of the penalty: each name is a method or a trait
+    loss_needs: ClassVar[frozenset[str]] = frozenset()
+    penalty_needs: ClassVar[frozenset[str]] = frozenset()
+    #: penalty that the name of the solver stands for when the user gives none
+    default_penalty: ClassVar[str] = "l2"
+    #: can take rows once, in a stream; otherwise every update must see the same rows again
+    streaming: ClassVar[bool] = True
+    default_passes: ClassVar[int] = 10
+    #: learns all classes in one pass over the rows when the problem has several outputs
+    joint: ClassVar[bool] = False
+    batch: int = 1
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what the hyper-parameters cannot do; called once before any work."""
+
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        """Fill in the hyper-parameters that are to be chosen from the data."""
+        return self, problem
+
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> State:
+        raise NotImplementedError
+
+    def update(self, problem: Problem, state: State, chunk: Chunk) -> State:
+        raise NotImplementedError
+
+    def finish(self, problem: Problem, state: State) -> tuple[np.ndarray, float]:
+        raise NotImplementedError
+
+    def merge(self, states: Sequence[State], weights: Sequence[float]) -> State:
+        raise NotImplementedError(f"{type(self).__name__} states cannot be merged")
+
+    def polish(self, problem: Problem, state: State, chunk: Chunk) -> State:
+        """A last look at the whole data after the passes; most solvers need none."""
+        return state
+
+    def residual(self, problem: Problem, state: State, before: np.ndarray, after: np.ndarray) -> float:
+        """Distance from convergence after a pass: the relative change of the weights."""
+        return float(np.linalg.norm(after - before) / max(1.0, np.linalg.norm(after)))
+
+
+def check_compatible(solver: Solver, problem: Problem) -> None:
+    """Fail before any work, naming the missing capability and what would do."""
+    for role, term, needs in (
+        ("loss", problem.loss, solver.loss_needs),
+        ("penalty", problem.penalty, solver.penalty_needs),
+    ):
+        missing = sorted(needs - capabilities(term))
+        if missing:
+            raise ValueError(
+                f"solver {type(solver).__name__} needs a {role} that offers {', '.join(missing)}, "
+                f"which {type(term).__name__} does not; {_alternatives(role, needs)}"
+            )
+    weights = getattr(problem.penalty, "weights", None)
+    if weights is not None and weights.size != problem.n_features:
+        raise ValueError(
+            f"{type(problem.penalty).__name__} has {weights.size} weights, "
+            f"but the data has {problem.n_features} features"
+        )
+    solver.check(problem)
+
+
+def _alternatives(role: str, needs: frozenset[str]) -> str:
+    from thresher.registry import LOSSES, PENALTIES
+
+    table = LOSSES if role == "loss" else PENALTIES
+    names = [name for name, cls in table.items() if needs <= _class_capabilities(cls)]
+    return f"these do: {', '.join(names)}" if names else "no built-in one does"
+
+
+def _class_capabilities(cls: type) -> frozenset[str]:
+    return capabilities(cls.__new__(cls))
+
+
+def average(states: Sequence[Any], weights: Sequence[float]) -> Any:
+    """Field-by-field weighted mean of equal states; integer counters take the largest value."""
+    shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
+    fields = []
+    for values in zip(*states, strict=True):
+        if isinstance(values[0], np.ndarray):
+            mean = sum(s * v.astype(np.float64) for s, v in zip(shares, values, strict=True))
+            fields.append(mean.astype(values[0].dtype))
+        elif isinstance(values[0], int | np.integer):
+            fields.append(max(values))
+        else:
+            fields.append(float(np.dot(shares, values)))
+    return type(states[0])(*fields)

@@ -1,0 +1,237 @@
+"""The loop around an update: orders, passes, stopping, traces. The same for every solver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from thresher._random import generator
+from thresher._rows import Rows
+from thresher.solvers.base import Chunk, Problem, Record, Result, Solver, State, Status
+
+__all__ = ["Event", "Plan", "mean_loss", "objective", "penalty_value", "run", "whole"]
+
+ORDERS = ("shuffle", "sequential", "sampled")
+
+
+class Event(NamedTuple):
+    """What a monitor is told after each pass."""
+
+    passes: int
+    step: int
+    residual: float
+    coef: np.ndarray
+    intercept: Any
+
+
+class Plan(NamedTuple):
+    """How to go over the data.
+
+    ``order`` is "shuffle" (a new permutation each pass), "sequential" (as given) or "sampled"
+    (with replacement).  ``steps`` ends the run after so many updates, however many passes that is.
+    """
+
+    passes: int = 10
+    order: str = "shuffle"
+    steps: int | None = None
+    trace: bool = False
+
+
+Monitor = Callable[[Event], Status | None]
+
+
+def whole(rows: Rows, y: np.ndarray, weight: np.ndarray | None = None) -> Chunk:
+    """All rows as one chunk, weights normalised to mean one so that steps keep their meaning."""
+    n = rows.shape[0]
+    y = np.ascontiguousarray(y, dtype=rows.dtype)
+    if weight is None:
+        return Chunk(rows, y, np.broadcast_to(np.float64(1.0), (n,)), np.arange(n, dtype=np.uint32))
+    weight = np.asarray(weight, dtype=np.float64)
+    kept = np.flatnonzero(weight).astype(np.uint32)
+    weight = weight * (kept.size / weight.sum())
+    return Chunk(rows, y, np.ascontiguousarray(weight), kept)
+
+
+def run(
+    solver: Solver,
+    problem: Problem,
+    chunk: Chunk,
+    plan: Plan,
+    state: State | None = None,
+    monitor: Monitor | None = None,
+) -> Result:
+    """Prepare, pass over ``chunk`` until the plan, the tolerance or the monitor says stop."""
+    if state is None:
+        solver, problem = solver.prepare(problem, chunk)
+        state = solver.init(problem, chunk)
+    coef, intercept = solver.finish(problem, state)
+    status, residual = (Status.COMPLETED if problem.tol is None else Status.MAX_ITER), math.inf
+    tracer = Tracer(problem, chunk) if plan.trace else None
+    passes = 0
+    for passes, order in enumerate(_orders(solver, problem.seed, chunk.order, plan), start=1):
+        for part in _parts(order, solver.batch, plan.trace):
+            state = solver.update(problem, state, chunk._replace(order=part))
+            if tracer is not None:
+                tracer.add(passes, state, *solver.finish(problem, state), order)
+        before = coef
+        new_coef, new_intercept = solver.finish(problem, state)
+        if not (np.all(np.isfinite(new_coef)) and np.all(np.isfinite(new_intercept))):
+            status = Status.DIVERGED
+            break
+        coef, intercept = new_coef, new_intercept
+        residual = solver.residual(problem, state, before, coef)
+        # From a zero start a thresholding solver may stand still for a while before any weight
+        # passes its threshold: "no change" is convergence only once a second pass confirms it.
+        if problem.tol is not None and residual <= problem.tol and (passes > 1 or np.any(coef)):
+            status = Status.CONVERGED
+            break
+        if monitor is not None:
+            verdict = monitor(Event(passes, int(state.step), residual, coef, intercept))
+            if verdict is not None:
+                status = verdict
+                break
+    if status is not Status.DIVERGED:
+        state = solver.polish(problem, state, chunk)
+        coef, intercept = solver.finish(problem, state)
+        if not np.any(coef) and chunk.size and status is not Status.INTERRUPTED:
+            status = Status.ALL_ZERO
+    trace = tracer.records if tracer is not None else []
+    return Result(coef, intercept, status, passes, state, residual, trace)
+
+
+def _orders(solver: Solver, seed: int, rows: np.ndarray, plan: Plan) -> Iterator[np.ndarray]:
+    """The visits of each pass; ``plan.steps`` updates in all if given."""
+    if plan.order not in ORDERS:
+        raise ValueError(f"order={plan.order!r} is unknown: choose one of {', '.join(ORDERS)}")
+    visits = math.inf if plan.steps is None else plan.steps * solver.batch
+    passes = 0
+    while visits > 0 and (plan.steps is not None or passes < plan.passes):
+        if plan.order == "sequential" or not solver.streaming:
+            order = rows
+        elif plan.order == "shuffle":
+            order = generator(seed, 1, passes).permutation(rows)
+        else:
+            draws = generator(seed, 2, passes).integers(rows.size, size=rows.size)
+            order = rows[draws]
+        order = order[: int(min(visits, order.size))]
+        yield order
+        visits -= order.size
+        passes += 1
+
+
+def _parts(order: np.ndarray, batch: int, fine: bool) -> Iterator[np.ndarray]:
+    """Whole passes, or twenty pieces of each (cut between mini-batches) when a trace is wanted."""
+    if not fine:
+        yield order
+        return
+    size = max(1, math.ceil(order.size / (20 * batch))) * batch
+    for start in range(0, order.size, size):
+        yield order[start : start + size]
+
+
+class Tracer:
+    """Objective, regret, non-zeros and stability of the sparsity pattern along a run."""
+
+    def __init__(self, problem: Problem, chunk: Chunk):
+        self.problem, self.chunk = problem, chunk
+        self.records: list[Record] = []
+        self._pattern: np.ndarray | None = None
+        self._seen = 0
+
+    def add(self, passes: int, state: State, coef: np.ndarray, intercept: float, order: np.ndarray) -> None:
+        pattern = np.sign(coef)
+        both = np.count_nonzero((pattern != 0) & (self._previous(pattern) == pattern))
+        either = np.count_nonzero((pattern != 0) | (self._previous(pattern) != 0))
+        loss = mean_loss(self.problem, self.chunk, coef, intercept)
+        # Regret against the current model: what the run paid online, less what this fixed model
+        # would have paid for as many rows; both with the penalty of the current model.
+        seen = int(getattr(state, "seen", 0))
+        paid = float(getattr(state, "paid", math.nan))
+        self.records.append(
+            Record(
+                passes=passes,
+                step=int(state.step),
+                objective=loss + penalty_value(self.problem, coef),
+                mean_loss=loss,
+                regret=paid - seen * loss,
+                nonzeros=int(np.count_nonzero(coef)),
+                stability=both / either if either else 1.0,
+            )
+        )
+        self._pattern = pattern
+
+    def _previous(self, pattern: np.ndarray) -> np.ndarray:
+        return np.zeros_like(pattern) if self._pattern is None else self._pattern
+
+
+@njit(cache=True, nogil=True)
+def _mean_loss(rows, y, weight, order, loss, w, bias):
+    total, mass = 0.0, 0.0
+    for r in range(order.size):
+        i = order[r]
+        total += weight[i] * loss.value(y[i], rows.dot(i, w) + bias)
+        mass += weight[i]
+    return total / max(mass, 1e-300)
+
+
+@njit(cache=True, nogil=True)
+def _penalty_value(penalty, w):
+    total = 0.0
+    for j in range(w.size):
+        total += penalty.value(w[j], j)
+    return total
+
+
+def mean_loss(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: Any) -> float:
+    """Weighted mean of the loss over the rows that ``chunk.order`` names (summed over outputs)."""
+    rows, y, weight, order = chunk
+    if problem.outputs > 1:
+        one = replace(problem, outputs=1)
+        return sum(
+            mean_loss(one, chunk._replace(y=signs(y, c)), coef[c], intercept[c])
+            for c in range(problem.outputs)
+        )
+    return float(_mean_loss(rows, y, weight, order, problem.loss, coef, float(intercept)))
+
+
+def signs(codes: np.ndarray, c: int) -> np.ndarray:
+    """One-vs-rest targets: +1 where the class number is c, else -1."""
+    return np.where(codes == c, 1.0, -1.0).astype(codes.dtype)
+
+
+def penalty_value(problem: Problem, coef: np.ndarray) -> float:
+    return sum(float(_penalty_value(problem.penalty, w)) for w in np.atleast_2d(coef))
+
+
+def objective(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: float) -> float:
+    """Mean loss plus penalty: what every solver minimises."""
+    return mean_loss(problem, chunk, coef, intercept) + penalty_value(problem, coef)
+
+
+def best_on_sample(
+    candidates: list[Solver], problem: Problem, chunk: Chunk, share: float = 0.05
+) -> Solver:
+    """The candidate with the lowest objective on unseen rows after one pass over a sample.
+
+    Sample and unseen rows are ``share`` of the data each (at least 500 rows, at most half).
+    """
+    rows = generator(problem.seed, 3).permutation(chunk.order)
+    size = min(max(int(share * rows.size), 500), rows.size // 2)
+    sample = chunk._replace(order=rows[:size])
+    unseen = chunk._replace(order=rows[size : 2 * size] if size else rows)
+    scores = []
+    for candidate in candidates:
+        state = candidate.update(problem, candidate.init(problem, sample), sample)
+        coef, intercept = candidate.finish(problem, state)
+        score = objective(problem, unseen, coef, intercept)
+        scores.append(score if math.isfinite(score) else math.inf)
+    return candidates[int(np.argmin(scores))]
+
+
+def variants(solver: Any, field: str, values: list[Any]) -> list[Solver]:
+    return [replace(solver, **{field: value}) for value in values]

@@ -1,0 +1,363 @@
+r"""Stochastic gradient steps on a quadratically penalised loss, with w held as scale * direction.
+
+.. math:: \min_{w,b}\ \tfrac{\lambda}{2}\|w\|^2 + \operatorname{mean}_i\, \ell(y_i, w\cdot x_i + b)
+
+Each update draws a mini-batch A of k rows and moves
+
+.. math:: w \leftarrow (1 - \eta_t\lambda)\, w
+          - \frac{\eta_t}{k} \sum_{i\in A} \ell'(y_i, w\cdot x_i + b)\, x_i .
+
+Shrinking multiplies the scale, the projection onto a ball too, and the average of the iterates is
+kept as a combination of two vectors, so that an update costs O(non-zeros of the batch) whatever
+the number of features.
+
+``Pegasos``: Shalev-Shwartz et al. (2011), with any loss as in Jumutc, Huang and Suykens (2013).
+``WeightedPegasos``: Jumutc and Suykens (2013).  ``SGD`` with step-weighted window averaging:
+Nemirovski et al. (2009), as in S. Lee's thesis (1.1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from thresher import schedules
+from thresher._rows import scaled
+from thresher.solvers import driver, relevance
+from thresher.solvers.base import Chunk, Problem, Solver, average
+
+__all__ = ["SGD", "Pegasos", "WeightedPegasos"]
+
+
+class ScaledState(NamedTuple):
+    """w = scale * direction; the average is (mass * direction - offset) / mass_of_weights."""
+
+    direction: np.ndarray
+    offset: np.ndarray
+    scale: float
+    sqnorm: float  # of direction
+    mass: float  # sum of (averaging weight * scale) since the window opened, in units of direction
+    total: float  # sum of averaging weights
+    bias: float
+    bias_total: float
+    step: int
+    seen: int
+    paid: float  # loss suffered online: each row's loss just before its update
+
+
+@njit(cache=True, nogil=True)
+def _scaled_sgd(
+    rows, y, weight, order, loss, schedule, lam, batch, radius, average_from, bias_mode, state
+):
+    """One chunk of updates. ``radius`` inf: no projection; ``average_from`` < 0: no average.
+
+    ``bias_mode`` 0: none, 1: gradient steps, 2: mean residual of the batch (Algs 4 and 5).
+    """
+    v, offset = state.direction, state.offset
+    scale, sqnorm, mass, total = state.scale, state.sqnorm, state.mass, state.total
+    bias, bias_total = state.bias, state.bias_total
+    step, seen, paid = state.step, state.seen, state.paid
+    slopes = np.empty(batch)
+    inners = np.empty(batch)
+    for first in range(0, order.size, batch):
+        size = min(batch, order.size - first)
+        step += 1
+        eta = schedule.at(step)
+        residual = 0.0
+        for r in range(size):
+            i = order[first + r]
+            inners[r] = rows.dot(i, v)
+            residual += y[i] - scale * inners[r]
+        if bias_mode == 2:
+            bias = residual / size
+        slope_sum = 0.0
+        for r in range(size):
+            i = order[first + r]
+            p = scale * inners[r] + bias
+            paid += weight[i] * loss.value(y[i], p)
+            slopes[r] = weight[i] * loss.deriv(y[i], p) / size
+            slope_sum += slopes[r]
+        seen += size
+
+        shrink = 1.0 - eta * lam
+        if shrink > 0.0:
+            scale *= shrink
+        else:  # the first step of 1/(lambda t) forgets the start altogether
+            for j in range(v.size):
+                offset[j] -= mass * v[j]
+                v[j] = 0.0
+            scale, sqnorm = 1.0, 0.0
+        for r in range(size):
+            if slopes[r] != 0.0:
+                i = order[first + r]
+                a = -eta * slopes[r] / scale
+                if radius < math.inf:
+                    inner = rows.dot(i, v)
+                    sqnorm += a * (2.0 * inner + a * rows.sqnorm(i))
+                rows.add(i, a, v)
+                if mass > 0.0:
+                    rows.add(i, a * mass, offset)
+        if bias_mode == 1:
+            # An unpenalised bias has no curvature of its own: its step must not start at 1/lambda.
+            bias -= min(eta, 1.0 / math.sqrt(step)) * slope_sum
+        norm = scale * math.sqrt(max(sqnorm, 0.0))
+        if norm > radius:
+            scale *= radius / norm
+        if 0 <= average_from < step:
+            mass += eta * scale
+            total += eta
+            bias_total += eta * bias
+        if scale < 1e-9:
+            for j in range(v.size):
+                v[j] *= scale
+            sqnorm *= scale * scale
+            mass /= scale
+            scale = 1.0
+    return ScaledState(
+        v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid
+    )
+
+
+BIAS = {"none": 0, "gradient": 1, "residual": 2}
+
+
+class _ScaledSolver(Solver):
+    """Shared by the solvers that keep w = scale * direction."""
+
+    default_passes = 10
+
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> ScaledState:
+        zeros = np.zeros(problem.n_features, dtype=problem.dtype)
+        return ScaledState(zeros, zeros.copy(), 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
+
+    def finish(self, problem: Problem, state: ScaledState) -> tuple[np.ndarray, float]:
+        if state.total > 0.0:
+            mean = (state.mass * state.direction.astype(np.float64) - state.offset) / state.total
+            return mean.astype(problem.dtype), state.bias_total / state.total
+        return (state.scale * state.direction).astype(problem.dtype), state.bias
+
+    def merge(self, states: Any, weights: Any) -> ScaledState:
+        unscaled = [
+            s._replace(direction=s.scale * s.direction, scale=1.0, mass=s.mass / s.scale)
+            for s in states
+        ]
+        if len({s.mass for s in unscaled}) > 1:
+            raise ValueError("averaged SGD states can be merged only before their windows open")
+        merged = average(unscaled, weights)
+        return merged._replace(sqnorm=float(np.dot(merged.direction, merged.direction)))
+
+
+@dataclass(frozen=True)
+class Pegasos(_ScaledSolver):
+    """Pegasos with any loss: steps 1/(lambda t), optional projection onto the ball 1/sqrt(lambda).
+
+    The default learner of SALSA.  Prefer it for its fixed, parameter-free steps; the faster and
+    more accurate default for large data is ``AveragedSGD``.
+
+    Parameters
+    ----------
+    batch : rows per update (k)
+    project : keep ||w|| within 1/sqrt(lambda), where the optimum of a loss with l(y, 0) <= 1 lies
+    bias : "gradient" (steps of at most 1/sqrt(t)) or "residual" (the thesis's mean residual of the
+        batch, and of all rows at the end; needs batch > 1 to mean anything)
+    schedule : steps other than 1/(lambda t)
+
+    Cost per update: O(non-zeros of the batch).  With a ``WeightedL2`` penalty the same steps run in
+    the coordinates sqrt(lambda_j) w_j, which is the weighted coordinate-wise Pegasos.
+    """
+
+    batch: int = 1
+    project: bool = True
+    bias: str = "gradient"
+    schedule: schedules.Schedule | None = None
+    penalty_needs = frozenset({"quadratic"})
+
+    def check(self, problem: Problem) -> None:
+        _check_batch(self)
+        if self.bias not in ("gradient", "residual"):
+            raise ValueError(f"Pegasos: bias must be 'gradient' or 'residual', got {self.bias!r}")
+        if not np.all(_precisions(problem) > 0.0):
+            raise ValueError("Pegasos steps are 1/(alpha t): alpha and all weights must be positive")
+
+    def update(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
+        lam, rows = problem.ridge, chunk.rows
+        if "uniform" not in problem.penalty.traits:
+            lam, rows = 1.0, scaled(rows, None, _precisions(problem) ** -0.5)
+        schedule = self.schedule or schedules.Pegasos(lam)
+        radius = 1.0 / math.sqrt(lam) if self.project else math.inf
+        mode = BIAS[self.bias] if problem.fit_intercept else 0
+        return _scaled_sgd(
+            rows, chunk.y, chunk.weight, chunk.order, problem.loss, schedule, lam, self.batch,
+            radius, -1, mode, state,
+        )  # fmt: skip
+
+    def finish(self, problem: Problem, state: ScaledState) -> tuple[np.ndarray, float]:
+        coef, bias = super().finish(problem, state)
+        if "uniform" not in problem.penalty.traits:
+            coef = (coef * _precisions(problem) ** -0.5).astype(problem.dtype)
+        return coef, bias
+
+    def polish(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
+        if self.bias == "gradient" or not problem.fit_intercept:
+            return state
+        coef, _ = self.finish(problem, state)
+        return state._replace(bias=_mean_residual(*chunk, coef))
+
+
+@dataclass(frozen=True)
+class WeightedPegasos(Solver):
+    """Pegasos with a penalty weight per coordinate, lambda_j = alpha * precision_j.
+
+    ``precisions`` is "ard" (automatic relevance determination: the inverse of the learned prior
+    variances), "cv" (coordinate-wise search by cross-validation, for few features) or one positive
+    number per feature.  They are normalised to geometric mean one, so that alpha keeps its meaning.
+    Chosen from the data in ``prepare``; what then runs is ``Pegasos`` with a ``WeightedL2`` penalty.
+    """
+
+    precisions: Any = "ard"
+    batch: int = 1
+    project: bool = True
+    bias: str = "gradient"
+    penalty_needs = frozenset({"quadratic", "uniform"})
+    default_passes = 10
+
+    def check(self, problem: Problem) -> None:
+        if isinstance(self.precisions, str) and self.precisions not in relevance.METHODS:
+            raise ValueError(
+                f"WeightedPegasos: precisions must be numbers or one of "
+                f"{', '.join(relevance.METHODS)}, got {self.precisions!r}"
+            )
+        self._inner().check(problem)
+
+    def _inner(self) -> Pegasos:
+        return Pegasos(self.batch, self.project, self.bias)
+
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        weights = relevance.precisions(self.precisions, self._inner(), problem, chunk)
+        penalty = relevance.weighted(weights, problem.ridge)
+        return self._inner(), replace(problem, penalty=penalty)
+
+
+@dataclass(frozen=True)
+class SGD(_ScaledSolver):
+    """SGD with the step-weighted average of the iterates after ``average_from`` updates.
+
+    Uniform quadratic penalties cost O(non-zeros) per update.  Any other penalty with a ``subgrad``
+    is followed by its subgradient, which touches all d coordinates: O(d) per update, amortised by
+    ``batch``; finite averages are then dense, see FOBOS and RDA for exact zeros.
+
+    Parameters
+    ----------
+    schedule : step sizes; None: theta / sqrt(t) with theta chosen on a sample of the rows
+    average_from : first update of the averaging window; None: no average, the last iterate
+    """
+
+    schedule: schedules.Schedule | None = None
+    average_from: int | None = 0
+    batch: int = 1
+    penalty_needs = frozenset({"subgrad"})
+
+    def check(self, problem: Problem) -> None:
+        _check_batch(self)
+
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        return tuned_schedule(self, problem, chunk), problem
+
+    def update(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
+        kernel = _scaled_sgd if "uniform" in problem.penalty.traits else _subgradient_sgd
+        strength: Any = problem.ridge if kernel is _scaled_sgd else problem.penalty
+        average_from = -1 if self.average_from is None else self.average_from
+        return kernel(
+            chunk.rows, chunk.y, chunk.weight, chunk.order, problem.loss,
+            self.schedule or schedules.InverseRoot(), strength, self.batch, math.inf,
+            average_from, int(problem.fit_intercept), state,
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _subgradient_sgd(
+    rows, y, weight, order, loss, schedule, penalty, batch, radius, average_from, bias_mode, state
+):
+    """As ``_scaled_sgd`` with scale one and any penalty: w -= eta (g + subgradient of penalty)."""
+    w, offset = state.direction, state.offset
+    mass, total, bias, bias_total = state.mass, state.total, state.bias, state.bias_total
+    step, seen, paid = state.step, state.seen, state.paid
+    slopes = np.empty(batch)
+    for first in range(0, order.size, batch):
+        size = min(batch, order.size - first)
+        step += 1
+        eta = schedule.at(step)
+        slope_sum = 0.0
+        for r in range(size):
+            i = order[first + r]
+            p = rows.dot(i, w) + bias
+            paid += weight[i] * loss.value(y[i], p)
+            slopes[r] = weight[i] * loss.deriv(y[i], p) / size
+            slope_sum += slopes[r]
+        seen += size
+        for j in range(w.size):
+            w[j] -= eta * penalty.subgrad(w[j], j)
+        for r in range(size):
+            if slopes[r] != 0.0:
+                rows.add(order[first + r], -eta * slopes[r], w)
+        if bias_mode == 1:
+            bias -= min(eta, 1.0 / math.sqrt(step)) * slope_sum
+        if 0 <= average_from < step:
+            total += eta
+            bias_total += eta * bias
+            for j in range(w.size):
+                offset[j] -= eta * w[j]
+    return ScaledState(w, offset, 1.0, 0.0, mass, total, bias, bias_total, step, seen, paid)
+
+
+@njit(cache=True, nogil=True)
+def _mean_residual(rows, y, weight, order, w):
+    total, mass = 0.0, 0.0
+    for r in range(order.size):
+        i = order[r]
+        total += weight[i] * (y[i] - rows.dot(i, w))
+        mass += weight[i]
+    return total / mass
+
+
+def _precisions(problem: Problem) -> np.ndarray:
+    penalty: Any = problem.penalty
+    if "uniform" in penalty.traits:
+        return np.full(1, penalty.strength)
+    return np.asarray(penalty.strength * penalty.weights)
+
+
+def _check_batch(solver: Solver) -> None:
+    if solver.batch < 1:
+        raise ValueError(f"{type(solver).__name__}: batch must be at least 1, got {solver.batch}")
+
+
+def tuned_schedule(solver: Any, problem: Problem, chunk: Chunk) -> Solver:
+    """Fill in a missing schedule: theta / sqrt(t), theta the best of a few on a sample.
+
+    The candidates are spread around 1 / sqrt(mean squared row norm), the scale at which one step
+    changes a prediction by about one.
+    """
+    if solver.schedule is not None:
+        return solver
+    norm = math.sqrt(mean_sqnorm(chunk) + 1e-12)
+    schedules_ = [schedules.InverseRoot(m / norm) for m in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)]
+    return driver.best_on_sample(driver.variants(solver, "schedule", schedules_), problem, chunk)
+
+
+@njit(cache=True, nogil=True)
+def _mean_sqnorm(rows, order, stride):
+    total, count = 0.0, 0
+    for r in range(0, order.size, stride):
+        total += rows.sqnorm(order[r])
+        count += 1
+    return total / count
+
+
+def mean_sqnorm(chunk: Chunk) -> float:
+    """Mean squared norm of (at most some 10,000 evenly spaced) rows."""
+    return float(_mean_sqnorm(chunk.rows, chunk.order, max(1, chunk.order.size // 10_000)))
