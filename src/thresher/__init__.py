@@ -1,1 +1,53 @@
-__version__ = '0.1.0.dev0'
+"""Thresher: learning from data that is too big, too sparse or too nonlinear for the usual tools.
+
+Names are imported when first used, so that ``import thresher`` itself costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "thresher.estimators": ["FitEvent", "LinearClassifier", "LinearRegressor"],
+    "thresher.losses": [
+        "EpsilonInsensitive", "Hinge", "Huber", "LeastSquares", "Logistic", "Loss", "ModifiedHuber",
+        "Pinball", "SquaredEpsilonInsensitive", "SquaredHinge",
+    ],
+    "thresher.penalties": ["L1", "L2", "Box", "ElasticNet", "Penalty", "WeightedL1", "WeightedL2"],
+    "thresher.registry": ["register"],
+    "thresher.solvers": ["Status"],
+}  # fmt: skip
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from thresher.estimators import FitEvent, LinearClassifier, LinearRegressor
+    from thresher.losses import (
+        EpsilonInsensitive,
+        Hinge,
+        Huber,
+        LeastSquares,
+        Logistic,
+        Loss,
+        ModifiedHuber,
+        Pinball,
+        SquaredEpsilonInsensitive,
+        SquaredHinge,
+    )
+    from thresher.penalties import L1, L2, Box, ElasticNet, Penalty, WeightedL1, WeightedL2
+    from thresher.registry import register
+    from thresher.solvers import Status
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'thresher' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -225,9 +225,7 @@ def _unbox(typ: TermType, obj: Any, c: Any) -> NativeValue:
             undo()
 
     failed = cgutils.is_not_null(c.builder, c.pyapi.err_occurred())
-    return NativeValue(
-        struct._getvalue(), is_error=failed, cleanup=cleanup if cleanups else None
-    )
+    return NativeValue(struct._getvalue(), is_error=failed, cleanup=cleanup if cleanups else None)
 
 
 @infer_getattr

@@ -28,7 +28,7 @@ from numba import njit
 
 from thresher._terms import Term
 
-__all__ = ["Box", "ElasticNet", "L1", "L2", "Penalty", "WeightedL1", "WeightedL2", "strengthened"]
+__all__ = ["L1", "L2", "Box", "ElasticNet", "Penalty", "WeightedL1", "WeightedL2", "strengthened"]
 
 
 @njit(cache=True, nogil=True)

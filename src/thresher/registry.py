@@ -70,7 +70,9 @@ def resolve(value: Any, base: type, option: str, **defaults: Any) -> Any:
     if isinstance(value, base):
         return value
     if isinstance(value, type) and issubclass(value, base):
-        raise TypeError(f"{option}={value.__name__} is a class; pass an instance: {value.__name__}()")
+        raise TypeError(
+            f"{option}={value.__name__} is a class; pass an instance: {value.__name__}()"
+        )
     if not isinstance(value, str) or value not in table:
         raise ValueError(
             f"{option}={value!r} is unknown: give a {base.__name__} object or one of "

@@ -8,7 +8,7 @@ from typing import Any
 
 from thresher._terms import Term
 
-__all__ = ["Constant", "InverseTime", "Pegasos", "InverseRoot", "Schedule"]
+__all__ = ["Constant", "InverseRoot", "InverseTime", "Pegasos", "Schedule"]
 
 
 class Schedule(Term):

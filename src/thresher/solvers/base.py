@@ -145,7 +145,9 @@ class Solver:
         """A last look at the whole data after the passes; most solvers need none."""
         return state
 
-    def residual(self, problem: Problem, state: State, before: np.ndarray, after: np.ndarray) -> float:
+    def residual(
+        self, problem: Problem, state: State, before: np.ndarray, after: np.ndarray
+    ) -> float:
         """Distance from convergence after a pass: the relative change of the weights."""
         return float(np.linalg.norm(after - before) / max(1.0, np.linalg.norm(after)))
 

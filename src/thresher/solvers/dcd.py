@@ -127,7 +127,9 @@ class DualDescent(Solver):
 
     def check(self, problem: Problem) -> None:
         if not problem.ridge > 0.0:
-            raise ValueError("DualDescent needs a positive alpha: without a penalty there is no dual")
+            raise ValueError(
+                "DualDescent needs a positive alpha: without a penalty there is no dual"
+            )
         if self.threads < 1:
             raise ValueError(f"DualDescent: threads must be at least 1, got {self.threads}")
         if not self.intercept_scaling > 0.0:

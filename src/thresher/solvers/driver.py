@@ -143,7 +143,9 @@ class Tracer:
         self._pattern: np.ndarray | None = None
         self._seen = 0
 
-    def add(self, passes: int, state: State, coef: np.ndarray, intercept: float, order: np.ndarray) -> None:
+    def add(
+        self, passes: int, state: State, coef: np.ndarray, intercept: float, order: np.ndarray
+    ) -> None:
         pattern = np.sign(coef)
         both = np.count_nonzero((pattern != 0) & (self._previous(pattern) == pattern))
         either = np.count_nonzero((pattern != 0) | (self._previous(pattern) != 0))

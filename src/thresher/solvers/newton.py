@@ -185,7 +185,9 @@ def _precisions(problem: Problem) -> np.ndarray:
     return np.asarray(penalty.strength * weights)
 
 
-def _solve(problem: Problem, hessian: np.ndarray, precision: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def _solve(
+    problem: Problem, hessian: np.ndarray, precision: np.ndarray, gradient: np.ndarray
+) -> np.ndarray:
     d = precision.size
     # Each pair of features was added once, below or above the diagonal: fold, then mirror.
     full = hessian + hessian.T
@@ -206,7 +208,12 @@ def _solve(problem: Problem, hessian: np.ndarray, precision: np.ndarray, gradien
 
 
 def _conjugate_gradients(
-    problem: Problem, chunk: Chunk, p: np.ndarray, precision: np.ndarray, gradient: np.ndarray, n: float
+    problem: Problem,
+    chunk: Chunk,
+    p: np.ndarray,
+    precision: np.ndarray,
+    gradient: np.ndarray,
+    n: float,
 ) -> np.ndarray:
     """Solve H direction = -gradient to a tenth of the gradient's norm."""
     d = precision.size

@@ -117,9 +117,7 @@ def _scaled_sgd(
             sqnorm *= scale * scale
             mass /= scale
             scale = 1.0
-    return ScaledState(
-        v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid
-    )
+    return ScaledState(v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid)
 
 
 BIAS = {"none": 0, "gradient": 1, "residual": 2}
@@ -181,7 +179,9 @@ class Pegasos(_ScaledSolver):
         if self.bias not in ("gradient", "residual"):
             raise ValueError(f"Pegasos: bias must be 'gradient' or 'residual', got {self.bias!r}")
         if not np.all(_precisions(problem) > 0.0):
-            raise ValueError("Pegasos steps are 1/(alpha t): alpha and all weights must be positive")
+            raise ValueError(
+                "Pegasos steps are 1/(alpha t): alpha and all weights must be positive"
+            )
 
     def update(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
         lam, rows = problem.ridge, chunk.rows

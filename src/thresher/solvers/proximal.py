@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -49,7 +49,9 @@ def _settle(v, due, steps, scale, ceiling, penalty, j):
 
 
 @njit(cache=True, nogil=True)
-def _lazy(rows, y, weight, order, loss, penalty, ridge, schedule, every, ceiling, batch, fit_bias, state):
+def _lazy(
+    rows, y, weight, order, loss, penalty, ridge, schedule, every, ceiling, batch, fit_bias, state
+):
     v, due, scale, steps = state.direction, state.due, state.scale, state.steps
     bias, step, seen, paid = state.bias, state.step, state.seen, state.paid
     slopes = np.empty(batch)

@@ -137,7 +137,9 @@ class _DualAveraging(Solver):
         norm = math.sqrt(mean_sqnorm(chunk) + 1e-12)
         scale = 1.0 if self.adaptive else norm
         gammas = [scale * m for m in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)]
-        return driver.best_on_sample(driver.variants(self, "gamma", gammas), problem, chunk), problem
+        return driver.best_on_sample(
+            driver.variants(self, "gamma", gammas), problem, chunk
+        ), problem
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> DualState:
         d = problem.n_features

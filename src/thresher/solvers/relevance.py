@@ -77,7 +77,9 @@ def ard_variances(
         root = np.sqrt(variances)
         inner = noise * np.eye(moment.size) + root[:, None] * gram * root
         half = np.linalg.solve(inner, root[:, None] * gram)
-        z = np.maximum((np.diag(gram) - np.einsum("ij,ij->j", gram * root[:, None], half)) / noise, 0.0)
+        z = np.maximum(
+            (np.diag(gram) - np.einsum("ij,ij->j", gram * root[:, None], half)) / noise, 0.0
+        )
         u_new = u.copy()
         _lasso(gram, moment, noise * np.sqrt(z), u_new)
         variances = np.abs(u_new) / np.sqrt(np.maximum(z, 1e-300))
@@ -108,7 +110,12 @@ def _lasso(gram, moment, threshold, u):
 
 
 def _cross_validated(
-    solver: Solver, problem: Problem, chunk: Chunk, folds: int = 5, sweeps: int = 2, factor: float = 10.0
+    solver: Solver,
+    problem: Problem,
+    chunk: Chunk,
+    folds: int = 5,
+    sweeps: int = 2,
+    factor: float = 10.0,
 ) -> np.ndarray:
     from thresher.solvers import driver
 

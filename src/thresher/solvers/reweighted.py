@@ -207,7 +207,9 @@ class ReweightedL1(_Reweighted):
             return self, problem
         norm = math.sqrt(mean_sqnorm(chunk) + 1e-12)
         gammas = [norm * m for m in (0.1, 0.3, 1.0, 3.0, 10.0)]
-        return driver.best_on_sample(driver.variants(self, "gamma", gammas), problem, chunk), problem
+        return driver.best_on_sample(
+            driver.variants(self, "gamma", gammas), problem, chunk
+        ), problem
 
     def rule(self, problem: Problem) -> L1Rule:
         gamma = self.gamma or 1.0

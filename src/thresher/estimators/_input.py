@@ -1,0 +1,120 @@
+"""From what users hold (arrays, frames, sparse matrices) to rows, without needless copies."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numba import njit
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from thresher._rows import Rows, as_rows, scaled
+
+__all__ = ["Units", "check_weight", "checked_X", "checked_Xy", "to_rows"]
+
+_CHECKS: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "accept_large_sparse": True,
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+}
+
+
+def checked_Xy(
+    estimator: Any, X: Any, y: Any, reset: bool, numeric: bool
+) -> tuple[Any, np.ndarray]:
+    X = _from_frame(X)
+    X, y = validate_data(estimator, X, y, reset=reset, y_numeric=numeric, **_CHECKS)
+    return X, y
+
+
+def checked_X(estimator: Any, X: Any) -> Any:
+    return validate_data(estimator, _from_frame(X), reset=False, **_CHECKS)
+
+
+def _from_frame(X: Any) -> Any:
+    """Frames that scikit-learn does not read itself (Arrow tables), and a clear word on strings."""
+    frame = nw.from_native(X, pass_through=True, eager_only=True)
+    if not isinstance(frame, nw.DataFrame):
+        return X
+    bad = [
+        name
+        for name, dtype in frame.schema.items()
+        if not (dtype.is_numeric() or dtype == nw.Boolean)
+    ]
+    if bad:
+        raise ValueError(
+            f"could not convert string to float: column {bad[0]!r} holds {frame.schema[bad[0]]} "
+            "values; encode text and categories as numbers first"
+        )
+    if frame.implementation.is_pyarrow():
+        return (
+            nw.from_native(X, eager_only=True).to_polars() if _has_polars() else frame.to_pandas()
+        )
+    return X
+
+
+def _has_polars() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("polars") is not None
+
+
+def check_weight(sample_weight: Any, X: Any) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not np.any(weight > 0.0):
+        raise ValueError("sample_weight is zero for every row: there is nothing to learn from")
+    return weight
+
+
+class Units(NamedTuple):
+    """A change of units (x - shift) * scale learned from the data; shift None keeps zeros zero."""
+
+    shift: np.ndarray | None
+    scale: np.ndarray
+
+    def apply(self, rows: Rows) -> Rows:
+        return scaled(rows, self.shift, self.scale)
+
+    def undo(self, coef: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
+        """The same linear function in the original units."""
+        coef = coef * self.scale
+        if self.shift is not None:
+            intercept = intercept - coef @ self.shift
+        return coef, intercept
+
+
+@njit(cache=True, nogil=True)
+def _column_moments(rows, weight, mean, square):
+    """Weighted mean and centred second moment of each column (of the stored elements)."""
+    mass = np.zeros_like(mean)
+    for i in range(weight.size):
+        for k in range(rows.start(i), rows.stop(i)):
+            j, x = rows.column(i, k), rows.element(i, k)
+            mass[j] += weight[i]
+            if mass[j] > 0.0:
+                delta = x - mean[j]
+                mean[j] += delta * weight[i] / mass[j]
+                square[j] += weight[i] * delta * (x - mean[j])
+    return mass
+
+
+def learn_units(rows: Rows, weight: np.ndarray, centre: bool) -> Units:
+    """Standardise: unit variance for every column that varies, and mean zero if ``centre``."""
+    mean, square = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    mass = _column_moments(rows, weight, mean, square)
+    total = float(weight.sum())
+    # The elements not stored are zeros: merge them as a second group (Chan et al.).
+    square += mean**2 * mass * (total - mass) / total
+    mean *= mass / total
+    deviation = np.sqrt(square / total)
+    varies = deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300)
+    scale = np.where(varies, 1.0 / np.where(varies, deviation, 1.0), 1.0)
+    return Units(mean if centre else None, scale)
+
+
+def to_rows(X: Any) -> Rows:
+    return as_rows(X)

@@ -1,0 +1,328 @@
+"""What the linear classifier and regressor share: parameters, solver choice, the fit itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import warnings
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from thresher._rows import Rows
+from thresher.estimators import _input
+from thresher.estimators._progress import Progress
+from thresher.losses import Loss
+from thresher.penalties import Penalty, strengthened
+from thresher.registry import LOSSES, PENALTIES, resolve
+from thresher.solvers import AveragedSGD, Problem, Result, Solver, Status, driver
+from thresher.solvers.auto import choose_solver, default_tolerance, largest_useful_strength
+from thresher.solvers.base import check_compatible
+
+__all__ = ["LinearModel"]
+
+_STREAM_ALPHA = 1e-5
+
+
+class Setup(NamedTuple):
+    """A problem ready to run, with the solver and the plan for it."""
+
+    problem: Problem
+    solver: Solver
+    plan: driver.Plan
+
+
+class LinearModel(BaseEstimator):
+    """Base of the linear estimators: everything but targets and predictions."""
+
+    _task: str
+
+    # ------------------------------------------------------------ nested parameters
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        params = super().get_params(deep=False)
+        if deep:
+            for name, value in list(params.items()):
+                if dataclasses.is_dataclass(value) and not isinstance(value, type):
+                    for f in dataclasses.fields(value):
+                        params[f"{name}__{f.name}"] = getattr(value, f.name)
+        return params
+
+    def set_params(self, **params: Any) -> LinearModel:
+        """Set parameters; ``loss__tau=0.3`` replaces the (immutable) loss by a changed copy."""
+        nested: dict[str, dict[str, Any]] = defaultdict(dict)
+        for key, value in params.items():
+            name, _, field = key.partition("__")
+            if field:
+                nested[name][field] = value
+            else:
+                super().set_params(**{name: value})
+        bases = {"loss": Loss, "penalty": Penalty, "solver": Solver}
+        for name, fields in nested.items():
+            if name not in bases:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {self}: "
+                    f"only {', '.join(bases)} have parameters of their own"
+                )
+            term = resolve(getattr(self, name), bases[name], name)
+            known = {f.name for f in dataclasses.fields(term)}
+            unknown = sorted(set(fields) - known)
+            if unknown:
+                raise ValueError(
+                    f"Invalid parameter {unknown[0]!r} for {name} {type(term).__name__}; "
+                    f"valid ones are {sorted(known)}"
+                )
+            setattr(self, name, dataclasses.replace(term, **fields))
+        return self
+
+    # ------------------------------------------------------------ from parameters to a problem
+
+    def _setup(
+        self, rows: Rows, chunk: driver.Chunk, outputs: int, streaming: bool = False
+    ) -> Setup:
+        self._check_options()
+        loss = resolve(self.loss, Loss, "loss")
+        if self._task not in loss.tasks:
+            fitting = [name for name, cls in LOSSES.items() if self._task in cls.tasks]
+            raise ValueError(
+                f"loss {type(loss).__name__} is not for {self._task}; use one of {', '.join(fitting)}"
+            )
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        draft = Problem(
+            loss, PENALTIES["l2"](0.0), rows.shape[1], self.fit_intercept, rows.dtype, seed, self.tol,
+            outputs,
+        )  # fmt: skip
+        penalty = self._penalty(draft, chunk, streaming)
+        stored = getattr(rows, "data", rows.X if hasattr(rows, "X") else None).size
+        if self.solver != "auto":
+            solver = resolve(self.solver, Solver, "solver")
+        elif streaming:
+            solver = AveragedSGD()
+        else:
+            solver = choose_solver(loss, penalty, rows.shape, stored, exact=self.tol is not None)
+        tol = default_tolerance(solver, rows.shape) if self.tol is None else self.tol
+        problem = replace(draft, penalty=penalty, tol=tol)
+        check_compatible(solver, replace(problem, outputs=1))
+        passes = solver.default_passes if self.max_iter is None else self.max_iter
+        return Setup(problem, solver, driver.Plan(passes, self.order, self.steps, self.trace))
+
+    def _penalty(self, draft: Problem, chunk: driver.Chunk, streaming: bool) -> Penalty:
+        """The penalty object, its strength filled in from ``alpha`` or from the data."""
+        penalty = self.penalty
+        if penalty is None:
+            solver = self.solver
+            named = solver != "auto" and resolve(solver, Solver, "solver").default_penalty
+            penalty = named or "l2"
+        if isinstance(penalty, Penalty):
+            return penalty if self.alpha is None else strengthened(penalty, self.alpha)
+        alpha = self.alpha
+        if alpha is None:
+            if streaming:
+                alpha = _STREAM_ALPHA
+            elif penalty == "l2":
+                alpha = 1.0 / self._mass
+            else:
+                alpha = 0.01 * self._largest_strength(draft, chunk)
+        return resolve(penalty, Penalty, "penalty", strength=alpha)
+
+    def _largest_strength(self, draft: Problem, chunk: driver.Chunk) -> float:
+        one = replace(draft, outputs=1)
+        return max(
+            largest_useful_strength(one, chunk._replace(y=driver.signs(chunk.y, c)))
+            if draft.outputs > 1
+            else largest_useful_strength(one, chunk)
+            for c in range(draft.outputs)
+        )
+
+    def _check_options(self) -> None:
+        if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha >= 0.0):
+            raise ValueError(f"alpha must be a finite number of at least 0, got {self.alpha}")
+        if self.tol is not None and not self.tol > 0.0:
+            raise ValueError(f"tol must be positive (or None), got {self.tol}")
+        for name in ("max_iter", "steps"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1 (or None), got {value}")
+        if self.order not in driver.ORDERS:
+            raise ValueError(
+                f"order={self.order!r} is unknown: use one of {', '.join(driver.ORDERS)}"
+            )
+        if not 0.0 < self.validation_fraction < 1.0:
+            raise ValueError(
+                f"validation_fraction must lie strictly between 0 and 1, got {self.validation_fraction}"
+            )
+        if self.patience < 1:
+            raise ValueError(f"patience must be at least 1, got {self.patience}")
+
+    # ------------------------------------------------------------ the fit
+
+    def _fit_rows(
+        self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int, held: Any
+    ) -> None:
+        """Learn ``outputs`` linear functions; targets are class numbers when outputs > 1."""
+        units = self._units(rows, weight)
+        rows = units.apply(rows) if units else rows
+        held = held._replace(rows=units.apply(held.rows)) if units and held else held
+        chunk = driver.whole(rows, targets, weight)
+        self._mass = float(rows.shape[0] if weight is None else weight.sum())
+        setup = self._setup(rows, chunk, outputs)
+        if outputs == 1 or setup.solver.joint:
+            results = [self._run(setup, chunk, held, None)]
+        else:
+            results = self._one_vs_rest(setup, chunk, held, outputs)
+        self._store(results, units, setup)
+
+    def _one_vs_rest(self, setup: Setup, chunk: Any, held: Any, outputs: int) -> list[Result]:
+        problem = replace(setup.problem, outputs=1)
+
+        def learn(c: int) -> Result:
+            part = chunk._replace(y=driver.signs(chunk.y, c))
+            held_part = held and held._replace(y=driver.signs(held.y, c))
+            return self._run(setup._replace(problem=problem), part, held_part, c)
+
+        with ThreadPoolExecutor(self._threads()) as pool:
+            return list(pool.map(learn, range(outputs)))
+
+    def _threads(self) -> int:
+        if self.n_jobs is None:
+            return 1
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return self.n_jobs if self.n_jobs > 0 else max(1, (cores or 1) + 1 + self.n_jobs)
+
+    def _run(self, setup: Setup, chunk: driver.Chunk, held: Any, output: int | None) -> Result:
+        progress = Progress(self, setup, held, output)
+        result = driver.run(setup.solver, setup.problem, chunk, setup.plan, monitor=progress)
+        return progress.best(result)
+
+    def _units(self, rows: Rows, weight: np.ndarray | None) -> _input.Units | None:
+        if not self.scale:
+            return None
+        weight = np.ones(rows.shape[0]) if weight is None else weight
+        return _input.learn_units(rows, weight, centre=hasattr(rows, "X") and self.fit_intercept)
+
+    def _store(self, results: list[Result], units: _input.Units | None, setup: Setup) -> None:
+        coef = np.concatenate([np.atleast_2d(r.coef) for r in results])
+        intercept = np.concatenate([np.atleast_1d(r.intercept) for r in results]).astype(np.float64)
+        if units is not None:
+            coef, intercept = units.undo(coef, intercept)
+        self.coef_ = coef.astype(setup.problem.dtype, copy=False)
+        self.intercept_ = intercept
+        self.n_iter_ = max(r.passes for r in results)
+        self.status_ = max((r.status for r in results), key=_SEVERITY.index)
+        self.density_ = float(np.count_nonzero(coef) / max(coef.size, 1))
+        self.solver_ = setup.solver
+        self.penalty_ = setup.problem.penalty
+        if self.trace:
+            self.trace_ = [r.trace for r in results]
+        if self.status_ in (Status.MAX_ITER, Status.DIVERGED, Status.ALL_ZERO):
+            warnings.warn(
+                f"{type(self).__name__}: {self.status_}", ConvergenceWarning, stacklevel=4
+            )
+
+    # ------------------------------------------------------------ streams
+
+    def _partial_fit_rows(
+        self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int
+    ) -> None:
+        first = not hasattr(self, "_stream")
+        if first:
+            self._stream_units = self._units(rows, weight)
+        rows = self._stream_units.apply(rows) if self._stream_units else rows
+        n = rows.shape[0]
+        full = np.broadcast_to(np.float64(1.0), (n,)) if weight is None else weight
+        order = (
+            np.arange(n, dtype=np.uint32)
+            if weight is None
+            else np.flatnonzero(weight).astype(np.uint32)
+        )
+        chunk = driver.Chunk(rows, np.ascontiguousarray(targets, rows.dtype), full, order)
+        if first:
+            self._stream = self._open_stream(rows, chunk, outputs)
+        self._stream = [
+            (problem, solver, solver.update(problem, state, part))
+            for (problem, solver, state), part in zip(
+                self._stream, self._parts(chunk, outputs), strict=True
+            )
+        ]
+        results = []
+        for problem, solver, state in self._stream:
+            coef, intercept = solver.finish(problem, state)
+            finite = bool(np.all(np.isfinite(coef)) and np.all(np.isfinite(intercept)))
+            status = Status.COMPLETED if finite else Status.DIVERGED
+            results.append(Result(coef, intercept, status, 1, state))
+        setup = Setup(self._stream[0][0], self._stream[0][1], driver.Plan(1))
+        if any(r.status is Status.DIVERGED for r in results) and not first:
+            warnings.warn(
+                f"{type(self).__name__}: {Status.DIVERGED}", ConvergenceWarning, stacklevel=4
+            )
+            self.status_ = Status.DIVERGED
+            return
+        self._store(results, self._stream_units, setup)
+
+    def _open_stream(self, rows: Rows, chunk: driver.Chunk, outputs: int) -> list[Any]:
+        setup = self._setup(rows, chunk, outputs, streaming=True)
+        joint = outputs == 1 or setup.solver.joint
+        problem = setup.problem if joint else replace(setup.problem, outputs=1)
+        streams = []
+        for part in self._parts(chunk, outputs, joint):
+            solver, ready = setup.solver.prepare(problem, part)
+            streams.append((ready, solver, solver.init(ready, part)))
+        return streams
+
+    def _parts(self, chunk: driver.Chunk, outputs: int, joint: bool | None = None) -> list[Any]:
+        """The chunk once for a joint learner, or once per class with its one-vs-rest targets."""
+        if joint is None:
+            joint = len(self._stream) == 1
+        if joint:
+            return [chunk]
+        return [chunk._replace(y=driver.signs(chunk.y, c)) for c in range(outputs)]
+
+    def _can_stream(self) -> bool:
+        if self.solver == "auto" or resolve(self.solver, Solver, "solver").streaming:
+            return True
+        raise AttributeError(
+            f"solver={self.solver!r} must see all rows at once and has no partial_fit; use 'auto', "
+            "'asgd', 'pegasos', 'fobos' or one of the RDA solvers"
+        )
+
+    # ------------------------------------------------------------ use
+
+    def _scores(self, X: Any) -> np.ndarray:
+        X = _input.checked_X(self, X)
+        scores = X @ self.coef_.T
+        return np.asarray(scores) + self.intercept_
+
+    def sparsify(self) -> LinearModel:
+        """Store ``coef_`` as a CSR matrix: smaller for models with many zeros."""
+        from scipy.sparse import csr_matrix
+
+        self.coef_ = csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> LinearModel:
+        """Store ``coef_`` as an array again."""
+        if hasattr(self.coef_, "toarray"):
+            self.coef_ = self.coef_.toarray()
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+_SEVERITY = [
+    Status.COMPLETED,
+    Status.CONVERGED,
+    Status.EARLY_STOPPED,
+    Status.INTERRUPTED,
+    Status.MAX_ITER,
+    Status.ALL_ZERO,
+    Status.DIVERGED,
+]

@@ -1,0 +1,427 @@
+"""``LinearClassifier`` and ``LinearRegressor``: any loss, any penalty, any solver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from thresher._terms import capabilities
+from thresher.estimators import _calibration, _input
+from thresher.estimators._linear import LinearModel
+from thresher.estimators._progress import Held
+from thresher.losses import Loss
+from thresher.registry import resolve
+
+__all__ = ["LinearClassifier", "LinearRegressor"]
+
+_SHARED = """
+    penalty : {"l2", "l1", "elastic_net", ...}, Penalty or None, default=None
+        What large weights cost. None: the one the solver is made for ("l2" unless it is sparse).
+    solver : {"auto", "asgd", "dcd", "newton", "pegasos", "fobos", "rda", ...} or Solver
+        "auto" looks at the loss, the penalty and the shape of the data.
+    alpha : float or None, default=None
+        Strength of the penalty, in  mean loss + alpha * penalty(w).  None: 1/n for "l2" (LIBLINEAR's
+        C=1), a hundredth of the strength that would leave an empty model for sparse penalties,
+        1e-5 in ``partial_fit``; a Penalty object is used as it is.  Given with a Penalty object,
+        alpha multiplies the object's strength.
+    fit_intercept : bool, default=True
+        Learn an intercept; unpenalised, except with the solver "dcd".
+    scale : bool, default=False
+        Standardise the features on the fly; sparse data are scaled but not centred, so zeros stay
+        zeros.  ``coef_`` is in the original units.
+    max_iter : int or None, default=None
+        Most passes over the data; None: the solver's own.
+    steps : int or None, default=None
+        End after so many updates instead, however many passes that takes.
+    tol : float or None, default=None
+        Accuracy to reach: relative duality gap ("dcd"), estimated relative suboptimality ("newton"),
+        relative change of the weights per pass (others).  None: as good as predictions need.
+    order : {"shuffle", "sequential", "sampled"}, default="shuffle"
+        Visit rows in a new random order each pass, as given, or drawn with replacement.
+    early_stopping : bool, default=False
+        Hold out ``validation_fraction`` of the rows, stop when their loss has not improved for
+        ``patience`` passes, and return the best pass.
+    validation_fraction : float, default=0.1
+    patience : int, default=3
+    n_jobs : int or None, default=None
+        Threads for one-vs-rest problems; -1 uses all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+    trace : bool, default=False
+        Record objective, regret, non-zeros and stability in ``trace_``.
+    verbose : int, default=0
+        Print a line after each pass.
+    callbacks : list of callables or None, default=None
+        Each is called with a ``FitEvent`` after every pass; returning True stops the fit.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_outputs, n_features)
+    intercept_ : array of shape (n_outputs,)
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    n_iter_ : int
+        Passes used (the most of all classes).
+    status_ : Status
+        How the fit ended; its text says what to change.
+    density_ : float
+        Share of non-zero weights.
+    solver_, penalty_ : what was used
+    trace_ : list of lists of Record, if asked for
+"""
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):
+    __doc__ = f"""Linear classifier for dense or sparse data of any size.
+
+    Parameters
+    ----------
+    loss : {{"logistic", "hinge", "squared_hinge", "pinball", ...}} or Loss, default="logistic"
+        A name, or an object such as ``Pinball(tau=0.2)`` or one of your own classes.
+{
+        _SHARED.replace(
+            "    Attributes",
+            '''    class_weight : dict, "balanced" or None, default=None
+        Factors for the rows of each class.
+    calibrate : {"sigmoid", "isotonic"} or None, default=None
+        Fit ``predict_proba`` on out-of-fold scores. None: probabilities by the loss's own link,
+        where it has one (logistic, modified Huber).
+
+    Attributes''',
+            1,
+        )
+    }    classes_ : array
+        The labels, in the order of the outputs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from thresher import LinearClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearClassifier(scale=True, random_state=0).fit(X, y)
+    >>> print(round(model.score(X, y), 3), model.status_.name)
+    0.988 CONVERGED
+    """
+
+    _task = "classification"
+
+    def __init__(
+        self,
+        loss: Any = "logistic",
+        *,
+        penalty: Any = None,
+        solver: Any = "auto",
+        alpha: float | None = None,
+        fit_intercept: bool = True,
+        scale: bool = False,
+        max_iter: int | None = None,
+        steps: int | None = None,
+        tol: float | None = None,
+        order: str = "shuffle",
+        class_weight: Any = None,
+        calibrate: str | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 3,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        trace: bool = False,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.max_iter = max_iter
+        self.steps = steps
+        self.tol = tol
+        self.order = order
+        self.class_weight = class_weight
+        self.calibrate = calibrate
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.trace = trace
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
+        """Learn from all rows; ``sample_weight`` k means the same as the row k times."""
+        if self.calibrate not in (None, *_calibration.METHODS):
+            raise ValueError(
+                f"calibrate must be 'sigmoid', 'isotonic' or None, got {self.calibrate!r}"
+            )
+        X, y = _input.checked_Xy(self, X, y, reset=True, numeric=False)
+        check_classification_targets(y)
+        weight = _input.check_weight(sample_weight, X)
+        self.classes_, codes = _classes(y, weight)
+        self._reset()
+        weight = self._class_weighted(codes, weight)
+        targets, outputs = self._targets(codes)
+        train, held = self._hold_out(X, targets, weight, codes)
+        self._fit_rows(*train, outputs, held)
+        self._fit_calibration(X, y, sample_weight)
+        return self
+
+    @available_if(LinearModel._can_stream)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> LinearClassifier:
+        """Go once over these rows, in the given order; the first call names all ``classes``.
+
+        The first call opens a new stream (after ``fit`` too, whose classes are then the default).
+        A step size that is left to be found is found on the first call's rows.
+        """
+        first = not hasattr(self, "_stream")
+        X, y = _input.checked_Xy(self, X, y, reset=first, numeric=False)
+        check_classification_targets(y)
+        if first:
+            if classes is None and not hasattr(self, "classes_"):
+                raise ValueError("classes must be passed on the first call to partial_fit")
+            self.classes_ = np.unique(self.classes_ if classes is None else classes)
+            if self.classes_.size < 2:
+                raise ValueError("partial_fit needs at least two classes")
+        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
+            raise ValueError(
+                f"classes={np.unique(classes)} differ from those of the first call, {self.classes_}"
+            )
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once; give the weights as a dict "
+                "(or as sample_weight) in partial_fit"
+            )
+        codes = _codes(y, self.classes_)
+        weight = self._class_weighted(codes, _input.check_weight(sample_weight, X))
+        targets, outputs = self._targets(codes)
+        self._partial_fit_rows(_input.to_rows(X), targets, weight, outputs)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: (n,) for two classes, positive for ``classes_[1]``; else (n, n_classes)."""
+        check_is_fitted(self)
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[best]
+
+    def _has_probabilities(self) -> bool:
+        if self.calibrate is not None or "link" in capabilities(resolve(self.loss, Loss, "loss")):
+            return True
+        raise AttributeError(
+            f"predict_proba needs calibrate='sigmoid' or 'isotonic' with loss={self.loss!r}"
+        )
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, calibrated if ``calibrate`` was given."""
+        scores = self.decision_function(X)
+        table = scores[:, None] if scores.ndim == 1 else scores
+        if self.calibrate is not None:
+            return self.calibrator_(table)
+        link = np.vectorize(resolve(self.loss, Loss, "loss").link, otypes=[np.float64])
+        return _calibration.normalised(link(table))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    # ------------------------------------------------------------ parts of the fit
+
+    def _reset(self) -> None:
+        for name in ("_stream", "_stream_units", "trace_", "calibrator_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _targets(self, codes: np.ndarray) -> tuple[np.ndarray, int]:
+        """-1 / +1 for two classes, class numbers for more."""
+        if self.classes_.size == 2:
+            return np.where(codes == 1, 1.0, -1.0), 1
+        return codes.astype(np.float64), int(self.classes_.size)
+
+    def _class_weighted(self, codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        if self.class_weight is None:
+            return weight
+        present = np.unique(codes)
+        if isinstance(self.class_weight, str) and weight is not None:
+            # "balanced" must see the weights as repetitions too.
+            mass = np.bincount(codes, weights=weight, minlength=self.classes_.size)
+            factors = mass.sum() / (present.size * np.maximum(mass, 1e-300))
+        else:
+            given = compute_class_weight(
+                self.class_weight, classes=self.classes_[present], y=self.classes_[codes]
+            )
+            factors = np.ones(self.classes_.size)
+            factors[present] = given
+        return factors[codes] * (1.0 if weight is None else weight)
+
+    def _hold_out(self, X: Any, targets: np.ndarray, weight: Any, codes: np.ndarray) -> Any:
+        if not self.early_stopping:
+            return (_input.to_rows(X), targets, weight), None
+        train, held = train_test_split(
+            np.arange(codes.size),
+            test_size=self.validation_fraction,
+            random_state=check_random_state(self.random_state),
+            stratify=codes if np.min(np.bincount(codes)) > 1 else None,
+        )
+        return _split(X, targets, weight, train, held)
+
+    def _fit_calibration(self, X: Any, y: np.ndarray, sample_weight: Any) -> None:
+        if self.calibrate is None:
+            return
+        smallest = int(np.min(np.unique(y, return_counts=True)[1]))
+        if smallest < 2:
+            raise ValueError("calibrate needs at least two rows of every class")
+        folds = StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
+        weight = _input.check_weight(sample_weight, X)
+        scores = np.empty((y.size, 1 if self.classes_.size == 2 else self.classes_.size))
+        for train, test in folds.split(np.zeros((y.size, 1)), y):
+            fold = clone(self).set_params(calibrate=None, verbose=0, callbacks=None, trace=False)
+            fold.fit(X[train], y[train], None if weight is None else weight[train])
+            scores[test] = np.reshape(fold.decision_function(X[test]), (test.size, -1))
+        codes = np.searchsorted(self.classes_, y)
+        self.calibrator_ = _calibration.calibrate(scores, codes, weight, self.calibrate)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+
+class LinearRegressor(RegressorMixin, LinearModel):
+    __doc__ = f"""Linear regression for dense or sparse data of any size.
+
+    Parameters
+    ----------
+    loss : {{"least_squares", "huber", "epsilon_insensitive", ...}} or Loss, default="least_squares"
+        A name, or an object such as ``Huber(delta=2.0)`` or one of your own classes.
+{_SHARED}
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from thresher import LinearRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> print(round(LinearRegressor(scale=True).fit(X, y).score(X, y), 3))
+    0.518
+    """
+
+    _task = "regression"
+
+    def __init__(
+        self,
+        loss: Any = "least_squares",
+        *,
+        penalty: Any = None,
+        solver: Any = "auto",
+        alpha: float | None = None,
+        fit_intercept: bool = True,
+        scale: bool = False,
+        max_iter: int | None = None,
+        steps: int | None = None,
+        tol: float | None = None,
+        order: str = "shuffle",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 3,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        trace: bool = False,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.max_iter = max_iter
+        self.steps = steps
+        self.tol = tol
+        self.order = order
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.trace = trace
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
+        """Learn from all rows; ``sample_weight`` k means the same as the row k times."""
+        X, y = _input.checked_Xy(self, X, y, reset=True, numeric=True)
+        weight = _input.check_weight(sample_weight, X)
+        for name in ("_stream", "_stream_units", "trace_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if self.early_stopping:
+            train, held = train_test_split(
+                np.arange(y.size),
+                test_size=self.validation_fraction,
+                random_state=check_random_state(self.random_state),
+            )
+            parts, held_rows = _split(X, y, weight, train, held)
+        else:
+            parts, held_rows = (_input.to_rows(X), y, weight), None
+        self._fit_rows(*parts, 1, held_rows)
+        return self
+
+    @available_if(LinearModel._can_stream)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
+        """Go once over these rows, in the given order."""
+        X, y = _input.checked_Xy(self, X, y, reset=not hasattr(self, "_stream"), numeric=True)
+        weight = _input.check_weight(sample_weight, X)
+        self._partial_fit_rows(_input.to_rows(X), y, weight, 1)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self._scores(X)[:, 0]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+
+def _classes(y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    classes, codes = np.unique(y, return_inverse=True)
+    present = classes if weight is None else np.unique(y[weight > 0.0])
+    if present.size < 2:
+        raise ValueError(
+            f"classification needs at least two classes, but the rows of positive weight hold one class: {present[0]!r}"
+        )
+    return classes, codes
+
+
+def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    codes = np.searchsorted(classes, y)
+    wrong = classes[np.minimum(codes, classes.size - 1)] != y
+    if np.any(wrong):
+        row = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"row {row} has label {y[row]!r}, which is not among the classes {classes}"
+        )
+    return codes
+
+
+def _split(X: Any, y: np.ndarray, weight: Any, train: np.ndarray, held: np.ndarray) -> Any:
+    """Rows to learn from and rows to watch; a zero-weight row counts for neither."""
+    held_weight = None if weight is None else weight[held]
+    if held_weight is not None and not np.any(held_weight):
+        raise ValueError("all held-out rows have weight zero: raise validation_fraction")
+    train_weight = None if weight is None else weight[train]
+    return (
+        (_input.to_rows(X[train]), y[train], train_weight),
+        Held(_input.to_rows(X[held]), y[held], held_weight),
+    )

@@ -1,0 +1,85 @@
+"""Which solver to use when the user does not say, and how strong a penalty."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from thresher._terms import capabilities
+from thresher.losses import Loss
+from thresher.penalties import Penalty
+from thresher.solvers.asgd import AveragedSGD
+from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.dcd import DualDescent
+from thresher.solvers.newton import Newton
+from thresher.solvers.pegasos import Pegasos
+from thresher.solvers.proximal import FOBOS
+
+__all__ = ["choose_solver", "default_tolerance", "largest_useful_strength"]
+
+_CHEAP = 2e8  # multiplications that nobody waits for
+
+
+def choose_solver(
+    loss: Loss, penalty: Penalty, shape: tuple[int, int], stored: int, exact: bool
+) -> Solver:
+    """A solver for ``shape`` = (rows, features) with ``stored`` elements.
+
+    ======================================  ================================================
+    penalty is not quadratic                FOBOS: any proximal map, exact zeros
+    quadratic with weights                  Newton if the loss is smooth, else Pegasos
+    smooth loss, Hessian cheap              Newton: exact in a few steps
+    d comparable to n, or ``exact``         dual coordinate descent (Newton if smooth, n >> d)
+    otherwise (n >> d)                      averaged SGD: two passes are enough
+    ======================================  ================================================
+    """
+    n, d = shape
+    per_row = stored / max(n, 1)
+    smooth = "curvature" in capabilities(loss)
+    dual = {"dual_step", "conjugate"} <= capabilities(loss)
+    strong = getattr(penalty, "strength", 0.0) > 0.0
+    if "quadratic" not in penalty.traits:
+        return FOBOS()
+    hessian_cost = n * per_row**2 / 2 + d**3 / 3 if d <= Newton().direct_features else np.inf
+    if "uniform" not in penalty.traits:
+        return Newton() if smooth else Pegasos()
+    if smooth and (hessian_cost <= _CHEAP or not strong):
+        return Newton()
+    regression = "regression" in loss.tasks
+    wide = d > n / 4
+    if exact or regression or wide or stored <= 1e5:
+        if smooth and not wide:
+            return Newton()
+        if dual:
+            return DualDescent()
+        if smooth:
+            return Newton()
+    return AveragedSGD()
+
+
+def default_tolerance(solver: Solver, shape: tuple[int, int]) -> float | None:
+    """Accuracy beyond which a better optimum no longer shows in the predictions."""
+    if isinstance(solver, Newton):
+        return 1e-12 if shape[0] <= 10_000 else 1e-5
+    if isinstance(solver, DualDescent):
+        return 1e-3 if shape[0] <= 1_000 else 1e-2
+    return None if isinstance(solver, AveragedSGD) else 1e-3
+
+
+@njit(cache=True, nogil=True)
+def _gradient_at_zero(rows, y, weight, order, loss, gradient):
+    total = 0.0
+    for r in range(order.size):
+        i = order[r]
+        slope = weight[i] * loss.deriv(y[i], 0.0)
+        if slope != 0.0:
+            rows.add(i, slope, gradient)
+        total += weight[i]
+    return total
+
+
+def largest_useful_strength(problem: Problem, chunk: Chunk) -> float:
+    """max_j |gradient_j| of the mean loss at w = 0: a stronger l1 penalty leaves nothing."""
+    gradient = np.zeros(problem.n_features)
+    total = _gradient_at_zero(*chunk, problem.loss, gradient)
+    return float(np.max(np.abs(gradient), initial=0.0) / max(total, 1e-300))
