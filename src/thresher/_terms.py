@@ -29,13 +29,15 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate
 from numba.extending import (
     NativeValue,
     infer_getattr,
+    intrinsic,
     lower_builtin,
     lower_getattr_generic,
     models,
@@ -45,7 +47,7 @@ from numba.extending import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["Term", "capabilities", "reassociate"]
+__all__ = ["Term", "capabilities", "prefetch", "reassociate"]
 
 _PACKAGE = Path(__file__).parent
 # A field annotated with one of these has that type whatever Python number it holds: ``tau=1``
@@ -77,7 +79,7 @@ class Term:
         known = self.__dict__.get("_type")
         if known is None:
             fields = tuple((f.name, _field_type(self, f)) for f in dataclasses.fields(self))  # type: ignore[arg-type]
-            known = TermType(_tag(type(self)), fields)
+            known = TermType(_tag(type(self)), fields)  # type: ignore[arg-type]
             object.__setattr__(self, "_type", known)
         return known
 
@@ -105,8 +107,13 @@ def capabilities(term: Term) -> frozenset[str]:
 
     A protocol declares an optional method as ``None``; a class that defines it has the capability.
     """
-    methods = {name for name, _ in _public_methods(type(term))}
-    return frozenset(methods | getattr(type(term), "traits", frozenset()))
+    return _class_capabilities(type(term))  # type: ignore[arg-type]
+
+
+@functools.cache
+def _class_capabilities(cls: type) -> frozenset[str]:
+    methods = {name for name, _ in _public_methods(cls)}
+    return frozenset(methods | getattr(cls, "traits", frozenset()))
 
 
 def _public_methods(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -137,7 +144,8 @@ def _field_type(term: Term, field: dataclasses.Field[Any]) -> Any:
     if isinstance(value, np.ndarray):
         # Terms never write to their fields, so a read-only array needs no machine code of its own.
         layout = "C" if value.flags.c_contiguous else "A"
-        return types.Array(numba.from_dtype(value.dtype), value.ndim, layout)
+        element: Any = numba.from_dtype(value.dtype)
+        return types.Array(element, value.ndim, layout)  # type: ignore[call-overload]
     return numba.typeof(value)
 
 
@@ -190,7 +198,7 @@ def _nested_code(code: pytypes.CodeType) -> Iterator[pytypes.CodeType]:
 
 
 def _frozen(value: Any, seen: set[Any]) -> Iterator[str]:
-    """Numba freezes global and closed-over values into the machine code: so must the fingerprint."""
+    """Numba freezes global and closed-over values into the machine code: we, into the name."""
     if isinstance(value, bool | int | float | str | tuple | np.generic):
         yield repr(value)
     elif isinstance(value, np.ndarray):
@@ -232,7 +240,7 @@ def _unbox(typ: TermType, obj: Any, c: Any) -> NativeValue:
 class _TermAttributes(AttributeTemplate):  # type: ignore[misc]
     key = TermType
 
-    def generic_resolve(self, typ: TermType, attribute: str) -> Any:
+    def generic_resolve(self, typ: Any, attribute: str) -> Any:  # type: ignore[override]
         field = dict(typ.fields).get(attribute)
         if field is not None:
             return field
@@ -278,3 +286,31 @@ def _lower_method(name: str) -> None:
         call = context.get_function(function, resolved)
         context.add_linking_libs(getattr(call, "libs", ()))
         return call(builder, args)
+
+
+# ---------------------------------------------------------------- memory
+
+
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        number = ir.IntType(32)
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        address = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        declared = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, declared, "llvm.prefetch.p0")
+        builder.call(function, [address, number(0), number(3), number(1)])  # read, keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), emit
+
+
+if config.DISABLE_JIT:  # type: ignore[attr-defined]
+
+    def prefetch(array: np.ndarray, index: int) -> None:
+        """Nothing to fetch when interpreted."""
+
+else:
+    #: ``prefetch(array, index)``: start loading that element; rows visited in random order wait
+    #: for memory otherwise.  Never reads out of bounds: a bad address is ignored by the processor.
+    prefetch = intrinsic(_prefetch)  # type: ignore[assignment]

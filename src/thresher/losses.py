@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from thresher._terms import Term
 
@@ -40,6 +40,10 @@ __all__ = [
 ]
 
 
+# A dual variable at its bound comes back as (c * tau) / c, which rounding may put past tau.
+_SLACK = 1e-12
+
+
 class Loss(Term):
     """Protocol of a convex loss; see the module's text for the methods."""
 
@@ -47,10 +51,10 @@ class Loss(Term):
     #: Lipschitz constant of ``deriv`` in p; infinite where the loss has kinks.
     smoothness: ClassVar[float] = math.inf
 
-    curvature = None
-    conjugate = None
-    dual_step = None
-    link = None
+    curvature: ClassVar[Any] = None
+    conjugate: ClassVar[Any] = None
+    dual_step: ClassVar[Any] = None
+    link: ClassVar[Any] = None
 
     def value(self, y, p):
         raise NotImplementedError
@@ -70,7 +74,7 @@ class Hinge(Loss):
         return -y if y * p < 1.0 else 0.0
 
     def conjugate(self, y, a):
-        return a * y if -1.0 <= a * y <= 0.0 else math.inf
+        return a * y if -1.0 - _SLACK <= a * y <= _SLACK else math.inf
 
     def dual_step(self, y, p, b, q, c):
         return y * min(max(y * b + (1.0 - y * p) / q, 0.0), c)
@@ -101,7 +105,7 @@ class Pinball(Loss):
         return self.tau * y if m > 1.0 else 0.0
 
     def conjugate(self, y, a):
-        return a * y if -1.0 <= a * y <= self.tau else math.inf
+        return a * y if -1.0 - _SLACK <= a * y <= self.tau + _SLACK else math.inf
 
     def dual_step(self, y, p, b, q, c):
         return y * min(max(y * b + (1.0 - y * p) / q, -self.tau * c), c)
@@ -125,7 +129,7 @@ class SquaredHinge(Loss):
 
     def conjugate(self, y, a):
         s = a * y
-        return s + 0.25 * s * s if s <= 0.0 else math.inf
+        return s + 0.25 * s * s if s <= _SLACK else math.inf
 
     def dual_step(self, y, p, b, q, c):
         z = y * b
@@ -155,7 +159,7 @@ class Logistic(Loss):
 
     def conjugate(self, y, a):
         s = -a * y
-        if s < 0.0 or s > 1.0:
+        if s < -_SLACK or s > 1.0 + _SLACK:
             return math.inf
         entropy = s * math.log(s) if s > 0.0 else 0.0
         return entropy + ((1.0 - s) * math.log(1.0 - s) if s < 1.0 else 0.0)
@@ -206,7 +210,7 @@ class ModifiedHuber(Loss):
 
     def conjugate(self, y, a):
         s = a * y
-        return s + 0.25 * s * s if -4.0 <= s <= 0.0 else math.inf
+        return s + 0.25 * s * s if -4.0 - _SLACK <= s <= _SLACK else math.inf
 
     def dual_step(self, y, p, b, q, c):
         z = y * b
@@ -262,7 +266,8 @@ class Huber(Loss):
         return 1.0 if abs(p - y) <= self.delta else 0.0
 
     def conjugate(self, y, a):
-        return 0.5 * a * a + a * y if abs(a) <= self.delta else math.inf
+        inside = abs(a) <= self.delta * (1.0 + _SLACK)
+        return 0.5 * a * a + a * y if inside else math.inf
 
     def dual_step(self, y, p, b, q, c):
         bound = c * self.delta
@@ -289,7 +294,7 @@ class EpsilonInsensitive(Loss):
         return -1.0 if r < -self.epsilon else 0.0
 
     def conjugate(self, y, a):
-        return self.epsilon * abs(a) + a * y if abs(a) <= 1.0 else math.inf
+        return self.epsilon * abs(a) + a * y if abs(a) <= 1.0 + _SLACK else math.inf
 
     def dual_step(self, y, p, b, q, c):
         z = b + (y - p) / q

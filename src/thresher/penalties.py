@@ -41,9 +41,9 @@ class Penalty(Term):
 
     traits: ClassVar[frozenset[str]] = frozenset()
 
-    rest = None
-    precision = None
-    subgrad = None
+    rest: ClassVar[Any] = None
+    precision: ClassVar[Any] = None
+    subgrad: ClassVar[Any] = None
 
     @property
     def ridge(self) -> float:

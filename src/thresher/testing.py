@@ -11,7 +11,6 @@ ones, ...), so a wrong formula fails even if models trained with it look reasona
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import pickle
@@ -266,9 +265,8 @@ def _same_compiled(kernel: Any, shape: tuple[int, ...], name: str, *arguments: A
     compiled, interpreted = np.zeros(shape), np.zeros(shape)
     kernel(*arguments, compiled)
     getattr(kernel, "py_func", kernel)(*arguments, interpreted)
-    both = np.where(compiled == interpreted, 0.0, compiled - interpreted)  # inf - inf is NaN
     _require(
-        np.all(np.abs(both) <= 1e-9 * (1.0 + np.abs(np.nan_to_num(interpreted)))),
+        np.allclose(compiled, interpreted, rtol=1e-9, atol=1e-9, equal_nan=True),
         f"{name}: compiled code disagrees with the Python methods ({kernel.__name__})",
     )
 
@@ -279,8 +277,11 @@ def _same_compiled(kernel: Any, shape: tuple[int, ...], name: str, *arguments: A
 def check_penalty(penalty: Penalty, n_features: int = 4, seed: int = 0) -> None:
     """Check a penalty's proximal map, its subgradient and what its traits promise."""
     _require_dataclass(penalty, Penalty)
+    _check_penalty(penalty, n_features, np.random.default_rng(seed))
+
+
+def _check_penalty(penalty: Any, n_features: int, rng: np.random.Generator) -> None:
     name, caps = type(penalty).__name__, capabilities(penalty)
-    rng = np.random.default_rng(seed)
     for j in range(n_features):
         points = np.concatenate([rng.normal(0.0, 2.0, 25), [0.0, 1.0, -1.0]])
         value = np.array([penalty.value(float(w), j) for w in points])
@@ -329,8 +330,9 @@ def _check_prox(penalty: Any, name: str, w: float, step: float, j: int) -> None:
     _require(penalty.prox(0.0, step, j) == 0.0, f"{name}: prox moves zero")
     # smallest at zero and convex: the minimiser lies between zero and w
     brute = minimize_scalar(
-        problem, bounds=sorted((0.0, w + 1e-12)), method="bounded", options={"xatol": 1e-12}
-    )
+        lambda v: min(problem(v), 1e30), bounds=sorted((0.0, w + 1e-12)), method="bounded",
+        options={"xatol": 1e-12},
+    )  # fmt: skip
     nearby = [u + s * r for r in (1e-1, 1e-2, 1e-3, 1e-4) for s in (-1.0, 1.0)]
     best = min(brute.fun, *map(problem, (0.0, w, *nearby)))
     _require(
@@ -474,7 +476,7 @@ def _visits(solver: Solver, chunk: Chunk, seed: int) -> list[np.ndarray]:
 def _cut(orders: list[np.ndarray], batch: int) -> list[np.ndarray]:
     order = np.concatenate(orders)
     marks = batch * np.array([1, 2, 9, 30, 31, 100])
-    return [piece for piece in np.split(order, marks[marks < order.size])]
+    return np.split(order, marks[marks < order.size])
 
 
 def _feed(
@@ -504,7 +506,5 @@ def _check_zero_weights(
     models = []
     for rows in (slice(None), weight > 0.0):
         chunk = driver.whole(as_rows(X[rows]), y[rows], weight[rows])
-        plan = driver.Plan(passes=2)
-        result = driver.run(solver, problem, chunk, plan, solver.init(problem, chunk))
-        models.append((result.coef, result.intercept))
+        models.append(_feed(solver, problem, chunk, _visits(solver, chunk, 0))[1])
     _same_model(name, "training with rows of weight zero", models[0], models[1], 0.0)

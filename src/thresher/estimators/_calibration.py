@@ -32,7 +32,7 @@ class Sigmoid:
 
 @dataclass
 class Softmax:
-    """Softmax of slope * scores: one parameter for all classes, so the best class stays the best."""
+    """Softmax of slope * scores: one slope for all classes, so the best class stays the best."""
 
     slope: float
 

@@ -117,4 +117,8 @@ def learn_units(rows: Rows, weight: np.ndarray, centre: bool) -> Units:
 
 
 def to_rows(X: Any) -> Rows:
+    """Rows of a checked matrix; repeated entries of a sparse row are added up first."""
+    if hasattr(X, "indptr") and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
     return as_rows(X)

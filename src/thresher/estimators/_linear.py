@@ -19,9 +19,9 @@ from thresher._rows import Rows
 from thresher.estimators import _input
 from thresher.estimators._progress import Progress
 from thresher.losses import Loss
-from thresher.penalties import Penalty, strengthened
-from thresher.registry import LOSSES, PENALTIES, resolve
-from thresher.solvers import AveragedSGD, Problem, Result, Solver, Status, driver
+from thresher.penalties import L2, Penalty, strengthened
+from thresher.registry import LOSSES, resolve
+from thresher.solvers import AveragedSGD, Chunk, Problem, Result, Solver, Status, driver
 from thresher.solvers.auto import choose_solver, default_tolerance, largest_useful_strength
 from thresher.solvers.base import check_compatible
 
@@ -83,36 +83,35 @@ class LinearModel(BaseEstimator):
 
     # ------------------------------------------------------------ from parameters to a problem
 
-    def _setup(
-        self, rows: Rows, chunk: driver.Chunk, outputs: int, streaming: bool = False
-    ) -> Setup:
+    def _setup(self, rows: Rows, chunk: Chunk, outputs: int, streaming: bool = False) -> Setup:
         self._check_options()
         loss = resolve(self.loss, Loss, "loss")
         if self._task not in loss.tasks:
             fitting = [name for name, cls in LOSSES.items() if self._task in cls.tasks]
             raise ValueError(
-                f"loss {type(loss).__name__} is not for {self._task}; use one of {', '.join(fitting)}"
+                f"loss {type(loss).__name__} is not for {self._task}; "
+                f"use one of {', '.join(fitting)}"
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         draft = Problem(
-            loss, PENALTIES["l2"](0.0), rows.shape[1], self.fit_intercept, rows.dtype, seed, self.tol,
-            outputs,
+            loss, L2(0.0), rows.shape[1], self.fit_intercept, rows.dtype, seed,
+            self.tol, outputs,
         )  # fmt: skip
         penalty = self._penalty(draft, chunk, streaming)
-        stored = getattr(rows, "data", rows.X if hasattr(rows, "X") else None).size
         if self.solver != "auto":
             solver = resolve(self.solver, Solver, "solver")
         elif streaming:
             solver = AveragedSGD()
         else:
-            solver = choose_solver(loss, penalty, rows.shape, stored, exact=self.tol is not None)
-        tol = default_tolerance(solver, rows.shape) if self.tol is None else self.tol
+            solver = choose_solver(
+                loss, penalty, rows.shape, rows.stored, exact=self.tol is not None
+            )
+        tol = default_tolerance(solver, loss, rows.shape) if self.tol is None else self.tol
         problem = replace(draft, penalty=penalty, tol=tol)
-        check_compatible(solver, replace(problem, outputs=1))
         passes = solver.default_passes if self.max_iter is None else self.max_iter
         return Setup(problem, solver, driver.Plan(passes, self.order, self.steps, self.trace))
 
-    def _penalty(self, draft: Problem, chunk: driver.Chunk, streaming: bool) -> Penalty:
+    def _penalty(self, draft: Problem, chunk: Chunk, streaming: bool) -> Penalty:
         """The penalty object, its strength filled in from ``alpha`` or from the data."""
         penalty = self.penalty
         if penalty is None:
@@ -131,7 +130,7 @@ class LinearModel(BaseEstimator):
                 alpha = 0.01 * self._largest_strength(draft, chunk)
         return resolve(penalty, Penalty, "penalty", strength=alpha)
 
-    def _largest_strength(self, draft: Problem, chunk: driver.Chunk) -> float:
+    def _largest_strength(self, draft: Problem, chunk: Chunk) -> float:
         one = replace(draft, outputs=1)
         return max(
             largest_useful_strength(one, chunk._replace(y=driver.signs(chunk.y, c)))
@@ -155,7 +154,8 @@ class LinearModel(BaseEstimator):
             )
         if not 0.0 < self.validation_fraction < 1.0:
             raise ValueError(
-                f"validation_fraction must lie strictly between 0 and 1, got {self.validation_fraction}"
+                "validation_fraction must lie strictly between 0 and 1, "
+                f"got {self.validation_fraction}"
             )
         if self.patience < 1:
             raise ValueError(f"patience must be at least 1, got {self.patience}")
@@ -195,7 +195,9 @@ class LinearModel(BaseEstimator):
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         return self.n_jobs if self.n_jobs > 0 else max(1, (cores or 1) + 1 + self.n_jobs)
 
-    def _run(self, setup: Setup, chunk: driver.Chunk, held: Any, output: int | None) -> Result:
+    def _run(self, setup: Setup, chunk: Chunk, held: Any, output: int | None) -> Result:
+        if not (self.verbose or self.callbacks or held):
+            return driver.run(setup.solver, setup.problem, chunk, setup.plan)
         progress = Progress(self, setup, held, output)
         result = driver.run(setup.solver, setup.problem, chunk, setup.plan, monitor=progress)
         return progress.best(result)
@@ -241,7 +243,7 @@ class LinearModel(BaseEstimator):
             if weight is None
             else np.flatnonzero(weight).astype(np.uint32)
         )
-        chunk = driver.Chunk(rows, np.ascontiguousarray(targets, rows.dtype), full, order)
+        chunk = Chunk(rows, np.ascontiguousarray(targets, rows.dtype), full, order)
         if first:
             self._stream = self._open_stream(rows, chunk, outputs)
         self._stream = [
@@ -265,17 +267,18 @@ class LinearModel(BaseEstimator):
             return
         self._store(results, self._stream_units, setup)
 
-    def _open_stream(self, rows: Rows, chunk: driver.Chunk, outputs: int) -> list[Any]:
+    def _open_stream(self, rows: Rows, chunk: Chunk, outputs: int) -> list[Any]:
         setup = self._setup(rows, chunk, outputs, streaming=True)
         joint = outputs == 1 or setup.solver.joint
         problem = setup.problem if joint else replace(setup.problem, outputs=1)
         streams = []
+        check_compatible(setup.solver, problem)
         for part in self._parts(chunk, outputs, joint):
             solver, ready = setup.solver.prepare(problem, part)
             streams.append((ready, solver, solver.init(ready, part)))
         return streams
 
-    def _parts(self, chunk: driver.Chunk, outputs: int, joint: bool | None = None) -> list[Any]:
+    def _parts(self, chunk: Chunk, outputs: int, joint: bool | None = None) -> list[Any]:
         """The chunk once for a joint learner, or once per class with its one-vs-rest targets."""
         if joint is None:
             joint = len(self._stream) == 1

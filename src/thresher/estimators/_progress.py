@@ -64,8 +64,9 @@ class Progress:
         )  # fmt: skip
         if self.estimator.verbose:
             print(_line(told), flush=True)
-        # Not a generator: every callback is to be told, also after one asked to stop.
-        if any([callback(told) for callback in self.estimator.callbacks or ()]):
+        # Every callback is told, also after one asked to stop.
+        answers = [callback(told) for callback in self.estimator.callbacks or ()]
+        if any(answers):
             return Status.INTERRUPTED
         return self._stalled(event, held_out)
 

@@ -27,10 +27,10 @@ _SHARED = """
     solver : {"auto", "asgd", "dcd", "newton", "pegasos", "fobos", "rda", ...} or Solver
         "auto" looks at the loss, the penalty and the shape of the data.
     alpha : float or None, default=None
-        Strength of the penalty, in  mean loss + alpha * penalty(w).  None: 1/n for "l2" (LIBLINEAR's
-        C=1), a hundredth of the strength that would leave an empty model for sparse penalties,
-        1e-5 in ``partial_fit``; a Penalty object is used as it is.  Given with a Penalty object,
-        alpha multiplies the object's strength.
+        Strength of the penalty, in  mean loss + alpha * penalty(w).  None: 1/n for "l2" (what
+        LIBLINEAR calls C=1), for sparse penalties a hundredth of the strength that would leave an
+        empty model, 1e-5 in ``partial_fit``; a Penalty object is used as it is.  Given with a
+        Penalty object, alpha multiplies the object's strength.
     fit_intercept : bool, default=True
         Learn an intercept; unpenalised, except with the solver "dcd".
     scale : bool, default=False
@@ -41,8 +41,9 @@ _SHARED = """
     steps : int or None, default=None
         End after so many updates instead, however many passes that takes.
     tol : float or None, default=None
-        Accuracy to reach: relative duality gap ("dcd"), estimated relative suboptimality ("newton"),
-        relative change of the weights per pass (others).  None: as good as predictions need.
+        Accuracy to reach: relative duality gap ("dcd"), estimated relative suboptimality
+        ("newton"), relative change of the weights per pass (others).  None: as good as predictions
+        need.
     order : {"shuffle", "sequential", "sampled"}, default="shuffle"
         Visit rows in a new random order each pass, as given, or drawn with replacement.
     early_stopping : bool, default=False
@@ -81,7 +82,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     Parameters
     ----------
-    loss : {{"logistic", "hinge", "squared_hinge", "pinball", ...}} or Loss, default="logistic"
+    loss : {{"squared_hinge", "hinge", "logistic", "pinball", ...}} or Loss, default="squared_hinge"
         A name, or an object such as ``Pinball(tau=0.2)`` or one of your own classes.
 {
         _SHARED.replace(
@@ -112,7 +113,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     def __init__(
         self,
-        loss: Any = "logistic",
+        loss: Any = "squared_hinge",
         *,
         penalty: Any = None,
         solver: Any = "auto",
@@ -168,8 +169,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self._reset()
         weight = self._class_weighted(codes, weight)
         targets, outputs = self._targets(codes)
-        train, held = self._hold_out(X, targets, weight, codes)
-        self._fit_rows(*train, outputs, held)
+        (rows, targets, weight), held = self._hold_out(X, targets, weight, codes)
+        self._fit_rows(rows, targets, weight, outputs, held)
         self._fit_calibration(X, y, sample_weight)
         return self
 
@@ -372,10 +373,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
                 test_size=self.validation_fraction,
                 random_state=check_random_state(self.random_state),
             )
-            parts, held_rows = _split(X, y, weight, train, held)
+            (rows, y, weight), held_rows = _split(X, y, weight, train, held)
         else:
-            parts, held_rows = (_input.to_rows(X), y, weight), None
-        self._fit_rows(*parts, 1, held_rows)
+            rows, held_rows = _input.to_rows(X), None
+        self._fit_rows(rows, y, weight, 1, held_rows)
         return self
 
     @available_if(LinearModel._can_stream)
@@ -399,7 +400,8 @@ def _classes(y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.n
     present = classes if weight is None else np.unique(y[weight > 0.0])
     if present.size < 2:
         raise ValueError(
-            f"classification needs at least two classes, but the rows of positive weight hold one class: {present[0]!r}"
+            "classification needs at least two classes, but the rows of positive weight hold "
+            f"one class: {present[0]!r}"
         )
     return classes, codes
 

@@ -9,7 +9,7 @@ from a snapshot every K rows, K chosen so that snapshots cost a quarter of the p
 Xu (2011); Bottou's averaged SGD.
 
 Cost per row O(non-zeros).  With several classes all one-vs-rest models share each visit of a row:
-weights are stored feature-major, so that one non-zero updates all classes with one vector operation.
+weights are stored feature-major, so that one non-zero serves all classes by one vector operation.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher._rows import AHEAD
 from thresher.solvers import driver
 from thresher.solvers.base import Chunk, Problem, Solver, average
 from thresher.solvers.pegasos import mean_sqnorm
@@ -38,51 +39,64 @@ class AveragedState(NamedTuple):
     bias: np.ndarray
     mean_bias: np.ndarray
     scale: float
+    inverse: float  # 1 / scale
     snapshots: int
     step: int
 
 
 @njit(cache=True, nogil=True)
-def _snapshot(direction, mean, bias, mean_bias, scale, share):
-    v, m = direction.ravel(), mean.ravel()
+def _snapshot(v, mean, bias, mean_bias, scale, share):
     for j in range(v.size):
-        m[j] += share * (scale * v[j] - m[j])
+        mean[j] += share * (scale * v[j] - mean[j])
     for c in range(bias.size):
         mean_bias[c] += share * (bias[c] - mean_bias[c])
 
 
 @njit(cache=True, nogil=True)
-def _one(rows, y, weight, order, loss, lam, eta0, every, memory, fit_bias, state):
+def _one(rows, y, weight, order, loss, lam, eta0, limit, every, memory, fit_bias, state):
+    """The innermost loop avoids divisions: they would be its longest chain of dependent work."""
     v, mean, biases, mean_bias = state.direction, state.mean, state.bias, state.mean_bias
-    scale, snapshots, step = state.scale, state.snapshots, state.step
+    scale, inverse, snapshots, step = state.scale, state.inverse, state.snapshots, state.step
     bias = biases[0]
     eta = eta0 * (1.0 + lam * eta0 * (step - step % 16)) ** -0.75
+    shrink, grow = 1.0 - eta * lam, 1.0 / (1.0 - eta * lam)
+    countdown = every - step % every
     for r in range(order.size):
         i = order[r]
+        rows.fetch(order[min(r + AHEAD, order.size - 1)])
         if step % 16 == 0:  # a power per row would cost as much as the row
             eta = eta0 * (1.0 + lam * eta0 * step) ** -0.75
+            shrink, grow = 1.0 - eta * lam, 1.0 / (1.0 - eta * lam)
         slope = weight[i] * loss.deriv(y[i], scale * rows.dot(i, v) + bias)
-        scale *= 1.0 - eta * lam
+        scale *= shrink
+        inverse *= grow
         if slope != 0.0:
-            rows.add(i, -eta * slope / scale, v)
+            move = eta
+            if limit < math.inf:
+                move = min(eta, limit / (weight[i] * (rows.sqnorm(i) + 1.0)))
+            rows.add(i, -move * slope * inverse, v)
             if fit_bias:
-                bias -= eta * slope
+                bias -= move * slope
         step += 1
-        if step % every == 0:
+        countdown -= 1
+        if countdown == 0:
+            countdown = every
             snapshots += 1
             biases[0] = bias
             share = (1.0 + memory) / (snapshots + memory)
             _snapshot(v, mean, biases, mean_bias, scale, share)
-        if scale < 1e-9:
-            for j in range(v.size):
-                v[j] *= scale
-            scale = 1.0
+            if scale < 1e-9:
+                for j in range(v.size):
+                    v[j] *= scale
+                scale, inverse = 1.0, 1.0
     biases[0] = bias
-    return AveragedState(v, mean, biases, mean_bias, scale, snapshots, step)
+    return AveragedState(v, mean, biases, mean_bias, scale, inverse, snapshots, step)
 
 
 @njit(cache=True, nogil=True)
-def _joint(rows, y, weight, order, loss, lam, eta0, every, memory, fit_bias, n_classes, state):
+def _joint(
+    rows, y, weight, order, loss, lam, eta0, limit, every, memory, fit_bias, n_classes, state
+):
     """All one-vs-rest models at once; y holds class numbers."""
     W, mean, bias, mean_bias = state.direction, state.mean, state.bias, state.mean_bias
     scale, snapshots, step = state.scale, state.snapshots, state.step
@@ -91,6 +105,7 @@ def _joint(rows, y, weight, order, loss, lam, eta0, every, memory, fit_bias, n_c
     slopes = np.zeros_like(bias)
     for r in range(order.size):
         i = order[r]
+        rows.fetch(order[min(r + AHEAD, order.size - 1)])
         if step % 16 == 0:
             eta = eta0 * (1.0 + lam * eta0 * step) ** -0.75
         for c in range(margins.size):
@@ -104,22 +119,25 @@ def _joint(rows, y, weight, order, loss, lam, eta0, every, memory, fit_bias, n_c
             moved = moved or slope != 0.0
         scale *= 1.0 - eta * lam
         if moved:
+            move = eta
+            if limit < math.inf:
+                move = min(eta, limit / (weight[i] * (rows.sqnorm(i) + 1.0)))
             for c in range(n_classes):
                 if fit_bias:
-                    bias[c] -= eta * slopes[c]
-                slopes[c] *= -eta / scale
+                    bias[c] -= move * slopes[c]
+                slopes[c] *= -move / scale
             rows.adds(i, slopes, W)
         step += 1
         if step % every == 0:
             snapshots += 1
             share = (1.0 + memory) / (snapshots + memory)
-            _snapshot(W, mean, bias, mean_bias, scale, share)
+            _snapshot(W.ravel(), mean.ravel(), bias, mean_bias, scale, share)
         if scale < 1e-9:
             flat = W.ravel()
             for j in range(flat.size):
                 flat[j] *= scale
             scale = 1.0
-    return AveragedState(W, mean, bias, mean_bias, scale, snapshots, step)
+    return AveragedState(W, mean, bias, mean_bias, scale, 1.0 / scale, snapshots, step)
 
 
 @dataclass(frozen=True)
@@ -136,14 +154,16 @@ class AveragedSGD(Solver):
 
     eta0: float | None = None
     every: int | None = None
-    memory: float = 3.0
+    memory: float = 2.0
     penalty_needs = frozenset({"quadratic", "uniform"})
     default_passes = 2
     joint = True
 
     def check(self, problem: Problem) -> None:
-        if self.eta0 is not None and not self.eta0 > 0.0:
-            raise ValueError(f"AveragedSGD: eta0 must be positive, got {self.eta0}")
+        if self.eta0 is not None and not 0.0 < self.eta0 * max(problem.ridge, 1e-300) < 1.0:
+            raise ValueError(
+                f"AveragedSGD: eta0 must be positive and below 1/alpha, got {self.eta0}"
+            )
         if self.every is not None and self.every < 1:
             raise ValueError(f"AveragedSGD: every must be at least 1, got {self.every}")
 
@@ -156,19 +176,27 @@ class AveragedSGD(Solver):
         # one step moves a prediction by one, 1/||x||^2, takes its place.  The bias counts as 1.
         smoothness = problem.loss.smoothness if math.isfinite(problem.loss.smoothness) else 1.0
         unit = 1.0 / (smoothness * (mean_sqnorm(chunk) + problem.fit_intercept))
-        etas = [unit * m for m in (0.03, 0.1, 0.3, 1.0, 3.0)]
+        longest = 0.5 / max(problem.ridge, 1e-300)  # a step of 1/alpha forgets everything
+        etas = [min(unit * m, longest) for m in (0.03, 0.1, 0.3, 1.0, 3.0)]
         return driver.best_on_sample(driver.variants(solver, "eta0", etas), problem, chunk), problem
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> AveragedState:
         d, k, dtype = problem.n_features, problem.outputs, problem.dtype
         shape: Any = (d,) if k == 1 else (d, -(-k // _LANES) * _LANES)
-        biases = np.zeros(shape[-1] if k > 1 else 1, dtype=dtype)
+        biases = np.zeros(1) if k == 1 else np.zeros(shape[-1], dtype=dtype)
         zeros = np.zeros(shape, dtype=dtype)
-        return AveragedState(zeros, zeros.copy(), biases, biases.copy(), 1.0, 0, 0)
+        return AveragedState(zeros, zeros.copy(), biases, biases.copy(), 1.0, 1.0, 0, 0)
 
     def update(self, problem: Problem, state: AveragedState, chunk: Chunk) -> AveragedState:
         every = self.every or snapshot_interval(problem, chunk)
-        settings = (problem.loss, problem.ridge, self.eta0 or 0.1, every, self.memory)
+        settings = (
+            problem.loss,
+            problem.ridge,
+            self.eta0 or 0.1,
+            _limit(problem),
+            every,
+            self.memory,
+        )
         if problem.outputs == 1:
             return _one(*chunk, *settings, problem.fit_intercept, state)
         return _joint(*chunk, *settings, problem.fit_intercept, problem.outputs, state)
@@ -185,13 +213,24 @@ class AveragedSGD(Solver):
 
     def merge(self, states: Any, weights: Any) -> AveragedState:
         return average(
-            [s._replace(direction=s.scale * s.direction, scale=1.0) for s in states], weights
+            [s._replace(direction=s.scale * s.direction, scale=1.0, inverse=1.0) for s in states],
+            weights,
         )
+
+
+def _limit(problem: Problem) -> float:
+    """Largest stable step times squared row norm, for losses whose slope grows without bound.
+
+    One row far longer than the rest would otherwise throw the weights off: a step beyond
+    2 / (smoothness ||x||^2) overshoots that row's own target by more than it started with.
+    """
+    loss: Any = problem.loss
+    bounded = abs(loss.deriv(1.0, -1e6) - loss.deriv(1.0, -1e3)) < 1.0
+    return math.inf if bounded or math.isinf(loss.smoothness) else 1.0 / loss.smoothness
 
 
 def snapshot_interval(problem: Problem, chunk: Chunk) -> int:
     """Rows between snapshots: their cost stays below a quarter of the rows' own."""
     n, d = chunk.rows.shape
-    nonzeros = getattr(chunk.rows, "data", None)
-    per_row = d if nonzeros is None else max(1.0, nonzeros.size / max(n, 1))
+    per_row = max(1.0, chunk.rows.stored / max(n, 1))
     return int(min(max(16, 4 * d / per_row), max(1, chunk.order.size // 20)))

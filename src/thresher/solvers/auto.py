@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -17,7 +19,8 @@ from thresher.solvers.proximal import FOBOS
 
 __all__ = ["choose_solver", "default_tolerance", "largest_useful_strength"]
 
-_CHEAP = 2e8  # multiplications that nobody waits for
+_CHEAP = 1e10  # multiplications per Newton step that are still cheaper than many dual passes
+_SMALL = 200_000  # stored elements for which the optimum costs no noticeable time
 
 
 def choose_solver(
@@ -43,11 +46,14 @@ def choose_solver(
     hessian_cost = n * per_row**2 / 2 + d**3 / 3 if d <= Newton().direct_features else np.inf
     if "uniform" not in penalty.traits:
         return Newton() if smooth else Pegasos()
-    if smooth and (hessian_cost <= _CHEAP or not strong):
-        return Newton()
+    if not strong:
+        return Newton() if smooth else AveragedSGD()
+    small = stored <= _SMALL
     regression = "regression" in loss.tasks
     wide = d > n / 4
-    if exact or regression or wide or stored <= 1e5:
+    if smooth and hessian_cost <= _CHEAP and (small or exact or regression):
+        return Newton()
+    if small or exact or regression or wide:
         if smooth and not wide:
             return Newton()
         if dual:
@@ -57,13 +63,19 @@ def choose_solver(
     return AveragedSGD()
 
 
-def default_tolerance(solver: Solver, shape: tuple[int, int]) -> float | None:
-    """Accuracy beyond which a better optimum no longer shows in the predictions."""
+def default_tolerance(solver: Solver, loss: Loss, shape: tuple[int, int]) -> float | None:
+    """Accuracy beyond which a better optimum no longer shows in the predictions.
+
+    None for the stochastic solvers: they complete the planned passes.
+    """
     if isinstance(solver, Newton):
         return 1e-12 if shape[0] <= 10_000 else 1e-5
     if isinstance(solver, DualDescent):
-        return 1e-3 if shape[0] <= 1_000 else 1e-2
-    return None if isinstance(solver, AveragedSGD) else 1e-3
+        if shape[0] <= 1_000:
+            return 1e-3
+        # Steps on a smooth dual are cheap in number, and its scores move for longer.
+        return 3e-2 if math.isinf(loss.smoothness) else 1e-2
+    return None
 
 
 @njit(cache=True, nogil=True)

@@ -9,13 +9,24 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numba import njit
 
 from thresher._rows import Rows
 from thresher._terms import capabilities
 from thresher.losses import Loss
 from thresher.penalties import Penalty
 
-__all__ = ["Chunk", "Problem", "Record", "Result", "Solver", "State", "Status", "check_compatible"]
+__all__ = [
+    "Chunk",
+    "Problem",
+    "Record",
+    "Result",
+    "Solver",
+    "State",
+    "Status",
+    "check_compatible",
+    "precisions",
+]
 
 State = Any  # a NamedTuple of arrays and counters, one type per solver
 
@@ -54,7 +65,7 @@ class Problem:
     penalty: Penalty
     n_features: int
     fit_intercept: bool = True
-    dtype: Any = np.dtype(np.float64)
+    dtype: Any = np.float64
     seed: int = 0
     tol: float | None = None
     outputs: int = 1
@@ -149,7 +160,9 @@ class Solver:
         self, problem: Problem, state: State, before: np.ndarray, after: np.ndarray
     ) -> float:
         """Distance from convergence after a pass: the relative change of the weights."""
-        return float(np.linalg.norm(after - before) / max(1.0, np.linalg.norm(after)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            change, size = np.linalg.norm(after - before), np.linalg.norm(after)
+            return float(change / max(1.0, float(size)))
 
 
 def check_compatible(solver: Solver, problem: Problem) -> None:
@@ -181,8 +194,21 @@ def _alternatives(role: str, needs: frozenset[str]) -> str:
     return f"these do: {', '.join(names)}" if names else "no built-in one does"
 
 
-def _class_capabilities(cls: type) -> frozenset[str]:
+def _class_capabilities(cls: Any) -> frozenset[str]:
     return capabilities(cls.__new__(cls))
+
+
+@njit(cache=True, nogil=True)
+def _fill_precisions(penalty, out):
+    for j in range(out.size):
+        out[j] = penalty.precision(j)
+
+
+def precisions(problem: Problem) -> np.ndarray:
+    """lambda_j of a quadratic penalty, for every feature."""
+    out = np.empty(problem.n_features)
+    _fill_precisions(problem.penalty, out)
+    return out
 
 
 def average(states: Sequence[Any], weights: Sequence[float]) -> Any:

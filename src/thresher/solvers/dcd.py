@@ -10,8 +10,8 @@ and :math:`w = \sum_i b_i x_i`.  A visit of row i solves the dual in :math:`b_i`
 ``dual_step``) and updates w: O(non-zeros).  Hsieh et al. (2008); Yu, Huang and Lin (2011) for the
 logistic loss; Ho and Lin (2012) for regression.
 
-*Stopping*: :math:`\sum_i c_i\ell(y_i,p_i) + c_i\ell^*(y_i,-b_i/c_i) + b_i p_i` is the duality gap; its
-terms are at hand as the rows are visited, so a (slightly stale, hence pessimistic) gap is free.
+*Stopping*: :math:`\sum_i c_i\ell(y_i,p_i) + c_i\ell^*(y_i,-b_i/c_i) + b_i p_i` is the duality gap;
+its terms are at hand as the rows are visited, so a (slightly stale, hence pessimistic) gap is free.
 
 *Shrinking*, for any loss: a row rests when the loss is one straight line with slope -b_i/c_i on a
 window around its prediction wider than the last pass's largest change.  All rows return for the
@@ -23,6 +23,7 @@ that.
 
 from __future__ import annotations
 
+import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher._random import shuffle
+from thresher._rows import AHEAD
 from thresher.solvers.base import Chunk, Problem, Solver
 
 __all__ = ["DualDescent"]
@@ -59,15 +62,12 @@ def _norms(rows, bias_square, sqnorm):
 @njit(cache=True, nogil=True)
 def _pass(rows, y, cost, active, n_active, dual, sqnorm, w, bias, scaling, loss, reach, seed):
     """Visit the active rows once in random order; returns the new count and the gap's parts."""
-    x = seed % 2147483646 + 1
+    shuffle(active[:n_active], seed % 2147483646 + 1)
     gap, primal, rested, largest = 0.0, 0.0, 0.0, 0.0
     r = 0
     while r < n_active:
-        x = (x * 48271) % 2147483647  # Lehmer's generator: exact in 64 bits
-        other = r + ((x * (n_active - r)) >> 31)
-        i = active[other]
-        active[other] = active[r]
-        active[r] = i
+        i = active[r]
+        rows.fetch(active[min(r + AHEAD, n_active - 1)])
         q, c, b = sqnorm[i], cost[i], dual[i]
         if q == 0.0 or c == 0.0:
             r += 1
@@ -90,7 +90,10 @@ def _pass(rows, y, cost, active, n_active, dual, sqnorm, w, bias, scaling, loss,
             rested += value
             continue
         r += 1
-    return n_active, gap, primal, rested, largest
+    norm = bias[0] * bias[0]
+    for j in range(w.size):
+        norm += w[j] * w[j]
+    return n_active, gap, primal, rested, largest, norm
 
 
 @njit(cache=True, nogil=True)
@@ -156,15 +159,15 @@ class DualDescent(Solver):
         single = self.threads == 1 or (whole and s.step > 0)
         common = (s.dual, s.sqnorm, s.w, s.bias, scaling, problem.loss, s.reach)
         if single:
-            n_active, gap, primal, rested, largest = _pass(
+            n_active, gap, primal, rested, largest, norm = _pass(
                 chunk.rows, chunk.y, cost, s.active, s.n_active, *common,
                 problem.seed * 1_000_003 + s.step,
             )  # fmt: skip
         else:
-            n_active, gap, primal, rested, largest = self._parallel_pass(
+            n_active, gap, primal, rested, largest, norm = self._parallel_pass(
                 problem, s, chunk, cost, common
             )
-        primal += s.resting + 0.5 * float(s.w @ s.w + s.bias[0] ** 2)
+        primal += s.resting + 0.5 * norm
         relative, resting = gap / max(primal, 1e-300), s.resting + rested
         reach = largest if largest > 0.0 else math.inf
         if relative <= (problem.tol or 0.0) and not whole:
@@ -178,19 +181,21 @@ class DualDescent(Solver):
 
     def _parallel_pass(self, problem, s, chunk, cost, common):  # type: ignore[no-untyped-def]
         bounds = np.linspace(0, s.n_active, self.threads + 1).astype(int)
-        parts = [s.active[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        parts = [s.active[a:b] for a, b in itertools.pairwise(bounds)]
 
         def work(k: int):  # type: ignore[no-untyped-def]
             seed = problem.seed * 1_000_003 + s.step * 101 + k
-            return _pass(chunk.rows, chunk.y, cost, parts[k], parts[k].size, *common, seed)
+            return _pass(  # type: ignore[call-arg]
+                chunk.rows, chunk.y, cost, parts[k], parts[k].size, *common, seed
+            )
 
         with ThreadPoolExecutor(self.threads) as pool:
             results = list(pool.map(work, range(self.threads)))
         kept = [part[: r[0]].copy() for part, r in zip(parts, results, strict=True)]
         rest = [part[r[0] :].copy() for part, r in zip(parts, results, strict=True)]
         s.active[: s.n_active] = np.concatenate(kept + rest)
-        n_active, gap, primal, rested, largest = zip(*results, strict=True)
-        return sum(n_active), sum(gap), sum(primal), sum(rested), max(largest)
+        n_active, gap, primal, rested, largest, norm = zip(*results, strict=True)
+        return sum(n_active), sum(gap), sum(primal), sum(rested), max(largest), norm[-1]
 
     def finish(self, problem: Problem, state: DualDescentState) -> tuple[np.ndarray, float]:
         return state.w.astype(problem.dtype), float(self._scaling(problem) * state.bias[0])

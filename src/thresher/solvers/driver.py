@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,9 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from thresher._random import generator
+from thresher._random import generator, shuffled
 from thresher._rows import Rows
-from thresher.solvers.base import Chunk, Problem, Record, Result, Solver, State, Status
+from thresher.solvers.base import (
+    Chunk,
+    Problem,
+    Record,
+    Result,
+    Solver,
+    State,
+    Status,
+    check_compatible,
+)
 
 __all__ = ["Event", "Plan", "mean_loss", "objective", "penalty_value", "run", "whole"]
 
@@ -66,6 +76,7 @@ def run(
     monitor: Monitor | None = None,
 ) -> Result:
     """Prepare, pass over ``chunk`` until the plan, the tolerance or the monitor says stop."""
+    check_compatible(solver, problem)
     if state is None:
         solver, problem = solver.prepare(problem, chunk)
         state = solver.init(problem, chunk)
@@ -114,7 +125,7 @@ def _orders(solver: Solver, seed: int, rows: np.ndarray, plan: Plan) -> Iterator
         if plan.order == "sequential" or not solver.streaming:
             order = rows
         elif plan.order == "shuffle":
-            order = generator(seed, 1, passes).permutation(rows)
+            order = shuffled(rows, seed, 1, passes)
         else:
             draws = generator(seed, 2, passes).integers(rows.size, size=rows.size)
             order = rows[draws]
@@ -220,19 +231,28 @@ def best_on_sample(
 ) -> Solver:
     """The candidate with the lowest objective on unseen rows after one pass over a sample.
 
+    ``candidates`` are ordered by a step size or the like, small to large.
+
     Sample and unseen rows are ``share`` of the data each (at least 500 rows, at most half).
     """
-    rows = generator(problem.seed, 3).permutation(chunk.order)
+    rows = shuffled(chunk.order, problem.seed, 3)
     size = min(max(int(share * rows.size), 500), rows.size // 2)
     sample = chunk._replace(order=rows[:size])
     unseen = chunk._replace(order=rows[size : 2 * size] if size else rows)
-    scores = []
-    for candidate in candidates:
+
+    @functools.cache
+    def score(k: int) -> float:
+        candidate = candidates[k]
         state = candidate.update(problem, candidate.init(problem, sample), sample)
-        coef, intercept = candidate.finish(problem, state)
-        score = objective(problem, unseen, coef, intercept)
-        scores.append(score if math.isfinite(score) else math.inf)
-    return candidates[int(np.argmin(scores))]
+        value = objective(problem, unseen, *candidate.finish(problem, state))
+        return value if math.isfinite(value) else math.inf
+
+    # The candidates are ordered and the score has one valley: walk down it from the middle.
+    best = len(candidates) // 2
+    for direction in (-1, 1):
+        while 0 <= best + direction < len(candidates) and score(best + direction) < score(best):
+            best += direction
+    return candidates[best]
 
 
 def variants(solver: Any, field: str, values: list[Any]) -> list[Solver]:

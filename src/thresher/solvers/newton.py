@@ -10,21 +10,22 @@ and DeCoste, 2005; LIBLINEAR's trust-region Newton is the nearest relative).  Wh
 first steps use a sample of them.  The default for small data, and for the optimum of the logistic
 and squared hinge losses where rows outnumber features.
 
-Residual: half the squared Newton decrement over f, which estimates (f - f*) / f.
+Residual: an estimate of (f - f*) / f, namely half the squared Newton decrement over f, and after a
+full step the part of it that the quadratic model did not foretell.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
 from thresher._random import generator
-from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.base import Chunk, Problem, Solver, precisions
 
 __all__ = ["Newton"]
 
@@ -33,7 +34,7 @@ class NewtonState(NamedTuple):
     w: np.ndarray  # the weights, then the intercept
     p: np.ndarray  # predictions of all rows
     step: int
-    decrement: float  # relative; infinite before the first step
+    decrement: float  # estimate of (f - f*) / f; infinite before the first step
 
 
 @njit(cache=True, nogil=True)
@@ -43,8 +44,11 @@ def _predict(rows, order, w, bias, p):
         p[i] = rows.dot(i, w) + bias
 
 
+_BLOCK = 8  # rows whose outer products enter the Hessian together, to spare its loads and stores
+
+
 @njit(cache=True, nogil=True)
-def _derivatives(rows, y, weight, order, loss, p, gradient, hessian):
+def _derivatives(rows, y, weight, order, loss, p, gradient, hessian, blocked):
     """Sums over the rows of loss, gradient and (where ``hessian`` is not empty) Hessian.
 
     The last place of ``gradient`` and ``hessian`` is the intercept's.
@@ -53,6 +57,8 @@ def _derivatives(rows, y, weight, order, loss, p, gradient, hessian):
     with_hessian = hessian.size > 0
     g = gradient[:d]
     column = np.zeros(d)
+    block = np.zeros((_BLOCK, d))
+    filled = 0
     value, slopes, curvatures = 0.0, 0.0, 0.0
     for r in range(order.size):
         i = order[r]
@@ -66,7 +72,16 @@ def _derivatives(rows, y, weight, order, loss, p, gradient, hessian):
             if h != 0.0:
                 curvatures += h
                 rows.add(i, h, column)
-                _rank_one(rows, i, h, hessian)
+                if blocked:
+                    rows.add(i, math.sqrt(h), block[filled])
+                    filled += 1
+                    if filled == _BLOCK:
+                        _add_block(block, hessian)
+                        filled = 0
+                else:
+                    _add_outer(rows, i, h, hessian)
+    if filled > 0:
+        _add_block(block, hessian)
     gradient[d] = slopes
     if with_hessian:
         hessian[d, d] = curvatures
@@ -76,16 +91,32 @@ def _derivatives(rows, y, weight, order, loss, p, gradient, hessian):
     return value
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _add_block(block, hessian):
+    """Lower triangle of hessian += block' block, and the block back to zero."""
+    b0, b1, b2, b3 = block[0], block[1], block[2], block[3]
+    b4, b5, b6, b7 = block[4], block[5], block[6], block[7]
+    for j in range(b0.size):
+        line = hessian[j]
+        a0, a1, a2, a3 = b0[j], b1[j], b2[j], b3[j]
+        a4, a5, a6, a7 = b4[j], b5[j], b6[j], b7[j]
+        for m in range(j + 1):
+            line[m] += (
+                a0 * b0[m] + a1 * b1[m] + a2 * b2[m] + a3 * b3[m]
+                + a4 * b4[m] + a5 * b5[m] + a6 * b6[m] + a7 * b7[m]
+            )  # fmt: skip
+    block[:] = 0.0
+
+
 @njit(cache=True, nogil=True)
-def _rank_one(rows, i, h, hessian):
-    """hessian += h x_i x_i', its lower triangle (all of it when a row's columns are unsorted)."""
+def _add_outer(rows, i, h, hessian):
+    """hessian += h x_i x_i', each pair of stored elements once."""
     start = rows.start(i)
     for k in range(start, rows.stop(i)):
         a = h * rows.element(i, k)
-        if a != 0.0:
-            line = hessian[rows.column(i, k)]
-            for m in range(start, k + 1):
-                line[rows.column(i, m)] += a * rows.element(i, m)
+        line = hessian[rows.column(i, k)]
+        for m in range(start, k + 1):
+            line[rows.column(i, m)] += a * rows.element(i, m)
 
 
 @njit(cache=True, nogil=True)
@@ -149,11 +180,13 @@ class Newton(Solver):
     def update(self, problem: Problem, s: NewtonState, chunk: Chunk) -> NewtonState:
         rows, y, weight, order = chunk
         d, n = problem.n_features, float(np.sum(weight[order]))
-        precision = _precisions(problem)
+        precision = precisions(problem)
         direct = d <= self.direct_features
         gradient = np.zeros(d + 1)
         hessian = np.zeros((d + 1, d + 1)) if direct else np.zeros((0, 0))
-        value = _derivatives(rows, y, weight, order, problem.loss, s.p, gradient, hessian) / n
+        blocked = rows.stored > 0.25 * rows.shape[0] * d
+        value = _derivatives(rows, y, weight, order, problem.loss, s.p, gradient, hessian, blocked)
+        value /= n
         value += 0.5 * float(np.sum(precision * s.w[:d] ** 2))
         gradient = gradient / n
         gradient[:d] += precision * s.w[:d]
@@ -167,7 +200,11 @@ class Newton(Solver):
         decrement = -0.5 * slope / max(value, 1e-300)
         along = np.zeros_like(s.p)
         _predict(rows, order, direction[:d], direction[d], along)
-        t = _line_search(problem, chunk, s, along, direction, precision, value, slope, n)
+        t, new = _line_search(problem, chunk, s, along, direction, precision, value, slope, n)
+        if t == 1.0:
+            # Where the quadratic model foretold the decrease, little is left after the step.
+            surprise = abs((value - new) / max(value, 1e-300) - decrement)
+            decrement = min(decrement, 10.0 * surprise + 1e-3 * decrement)
         return NewtonState(s.w + t * direction, s.p + t * along, s.step + 1, decrement)
 
     def finish(self, problem: Problem, state: NewtonState) -> tuple[np.ndarray, float]:
@@ -177,12 +214,6 @@ class Newton(Solver):
         self, problem: Problem, state: NewtonState, before: np.ndarray, after: np.ndarray
     ) -> float:
         return state.decrement
-
-
-def _precisions(problem: Problem) -> np.ndarray:
-    penalty: Any = problem.penalty
-    weights = getattr(penalty, "weights", np.ones(problem.n_features))
-    return np.asarray(penalty.strength * weights)
 
 
 def _solve(
@@ -241,8 +272,8 @@ def _conjugate_gradients(
 def _line_search(
     problem: Problem, chunk: Chunk, s: NewtonState, along: np.ndarray, direction: np.ndarray,
     precision: np.ndarray, value: float, slope: float, n: float,
-) -> float:  # fmt: skip
-    """Halve the step until it keeps a thousandth of the predicted decrease."""
+) -> tuple[float, float]:  # fmt: skip
+    """Halve the step until it keeps a thousandth of the predicted decrease; step and new value."""
     d = precision.size
     t = 1.0
     while t > 1e-10:
@@ -250,6 +281,6 @@ def _line_search(
         new = _shifted_loss(chunk.y, chunk.weight, chunk.order, problem.loss, s.p, along, t) / n
         new += 0.5 * float(np.sum(precision * w * w))
         if new <= value + 1e-3 * t * slope + 1e-14 * abs(value):
-            return t
+            return t, new
         t *= 0.5
-    return 0.0
+    return 0.0, value

@@ -28,7 +28,7 @@ from numba import njit
 from thresher import schedules
 from thresher._rows import scaled
 from thresher.solvers import driver, relevance
-from thresher.solvers.base import Chunk, Problem, Solver, average
+from thresher.solvers.base import Chunk, Problem, Solver, average, precisions
 
 __all__ = ["SGD", "Pegasos", "WeightedPegasos"]
 
@@ -178,7 +178,7 @@ class Pegasos(_ScaledSolver):
         _check_batch(self)
         if self.bias not in ("gradient", "residual"):
             raise ValueError(f"Pegasos: bias must be 'gradient' or 'residual', got {self.bias!r}")
-        if not np.all(_precisions(problem) > 0.0):
+        if not np.all(precisions(problem) > 0.0):
             raise ValueError(
                 "Pegasos steps are 1/(alpha t): alpha and all weights must be positive"
             )
@@ -186,7 +186,7 @@ class Pegasos(_ScaledSolver):
     def update(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
         lam, rows = problem.ridge, chunk.rows
         if "uniform" not in problem.penalty.traits:
-            lam, rows = 1.0, scaled(rows, None, _precisions(problem) ** -0.5)
+            lam, rows = 1.0, scaled(rows, None, precisions(problem) ** -0.5)
         schedule = self.schedule or schedules.Pegasos(lam)
         radius = 1.0 / math.sqrt(lam) if self.project else math.inf
         mode = BIAS[self.bias] if problem.fit_intercept else 0
@@ -198,7 +198,7 @@ class Pegasos(_ScaledSolver):
     def finish(self, problem: Problem, state: ScaledState) -> tuple[np.ndarray, float]:
         coef, bias = super().finish(problem, state)
         if "uniform" not in problem.penalty.traits:
-            coef = (coef * _precisions(problem) ** -0.5).astype(problem.dtype)
+            coef = (coef * precisions(problem) ** -0.5).astype(problem.dtype)
         return coef, bias
 
     def polish(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
@@ -215,7 +215,7 @@ class WeightedPegasos(Solver):
     ``precisions`` is "ard" (automatic relevance determination: the inverse of the learned prior
     variances), "cv" (coordinate-wise search by cross-validation, for few features) or one positive
     number per feature.  They are normalised to geometric mean one, so that alpha keeps its meaning.
-    Chosen from the data in ``prepare``; what then runs is ``Pegasos`` with a ``WeightedL2`` penalty.
+    ``prepare`` chooses them; what then runs is ``Pegasos`` with a ``WeightedL2`` penalty.
     """
 
     precisions: Any = "ard"
@@ -322,13 +322,6 @@ def _mean_residual(rows, y, weight, order, w):
         total += weight[i] * (y[i] - rows.dot(i, w))
         mass += weight[i]
     return total / mass
-
-
-def _precisions(problem: Problem) -> np.ndarray:
-    penalty: Any = problem.penalty
-    if "uniform" in penalty.traits:
-        return np.full(1, penalty.strength)
-    return np.asarray(penalty.strength * penalty.weights)
 
 
 def _check_batch(solver: Solver) -> None:

@@ -2,8 +2,8 @@ r"""Stochastic proximal gradient: a step on the loss, then the penalty's proxima
 
 .. math:: w \leftarrow \operatorname{prox}_{\eta_t\psi}\big(w - \eta_t g_t\big)
 
-``FOBOS``: Duchi and Singer (2009).  ``TruncatedGradient``: Langford, Li and Zhang (2009); FOBOS with
-an l1 penalty is the case every=1, ceiling=inf.
+``FOBOS``: Duchi and Singer (2009).  ``TruncatedGradient``: Langford, Li and Zhang (2009), of which
+FOBOS with an l1 penalty is the case every=1, ceiling=inf.
 
 With a *lazy* penalty a coordinate waits until a row needs it.  Write w = s v, where s carries the
 quadratic part; the l1-like rest then acts on v with step eta/s, and pending steps simply add up
@@ -27,7 +27,7 @@ __all__ = ["FOBOS", "TruncatedGradient"]
 
 
 class ProximalState(NamedTuple):
-    """w = scale * direction, of which coordinate j still owes the steps since due[j] up to ``steps``."""
+    """w = scale * direction; coordinate j still owes the steps from due[j] to ``steps``."""
 
     direction: np.ndarray
     due: np.ndarray
@@ -201,3 +201,8 @@ class TruncatedGradient(_Proximal):
         super().check(problem)
         if self.every < 1 or not self.ceiling > 0.0:
             raise ValueError("TruncatedGradient: needs every >= 1 and ceiling > 0")
+        if math.isfinite(self.ceiling) and problem.ridge > 0.0:
+            raise ValueError(
+                "TruncatedGradient: a finite ceiling needs a penalty without quadratic part, "
+                "which would let waiting weights slip under the ceiling; use 'l1'"
+            )

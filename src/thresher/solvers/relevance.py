@@ -3,7 +3,7 @@ r"""How much each feature should be penalised: precisions for the weighted Pegas
 ``ard``
     Automatic relevance determination by iterative reweighted l1 (Wipf and Nagarajan, 2008): it
     minimises :math:`\log|\Sigma| + y^T \Sigma^{-1} y`, :math:`\Sigma = \gamma I + X \Lambda X^T`,
-    over the prior *variances* :math:`\Lambda`.  A penalty weighs by *precision*, so their inverse is
+    over the prior *variances* :math:`\Lambda`.  A penalty weighs by *precision*: their inverse is
     returned.  Only the Gram matrix of the features enters: one pass over the rows and O(d^3).
 ``cv``
     Coordinate-wise search: multiply or divide one precision at a time, keep what lowers the
@@ -25,7 +25,7 @@ from thresher.solvers.base import Chunk, Problem, Solver
 __all__ = ["METHODS", "ard_variances", "precisions", "weighted"]
 
 METHODS = ("ard", "cv")
-_SPREAD = 1e3  # precisions lie within this factor of their geometric mean
+_SPREAD = 1e3  # the largest precision, relative to that of a typical relevant feature
 
 
 def precisions(method: Any, solver: Solver, problem: Problem, chunk: Chunk) -> np.ndarray:
@@ -42,8 +42,9 @@ def precisions(method: Any, solver: Solver, problem: Problem, chunk: Chunk) -> n
     else:
         values = _cross_validated(solver, problem, chunk)
     logs = np.log(values)
-    logs -= logs.mean()
-    return np.exp(np.clip(logs, -np.log(_SPREAD), np.log(_SPREAD)))
+    # Irrelevant features have precisions without bound: let them not drag the others down.
+    logs = np.clip(logs, None, np.median(logs[logs <= np.median(logs)]) + np.log(_SPREAD))
+    return np.exp(logs - logs.mean())
 
 
 def weighted(values: np.ndarray, strength: float) -> WeightedL2 | L2:

@@ -53,6 +53,10 @@ class L1Rule(Term):
     def theta(self, w):
         return 1.0 / (abs(w) + self.epsilon)
 
+    def start(self):
+        # With only the newest Theta, starting below that of a zero would let waiting zeros return.
+        return 1.0 / self.epsilon if self.newest_only else 1.0
+
 
 @dataclass(frozen=True)
 class L2Rule(Term):
@@ -71,6 +75,9 @@ class L2Rule(Term):
     def theta(self, w):
         return 1.0 / (w * w + self.epsilon)
 
+    def start(self):
+        return 1.0
+
 
 class ReweightedState(NamedTuple):
     w: np.ndarray
@@ -82,6 +89,7 @@ class ReweightedState(NamedTuple):
     n_active: int
     bias_gradient: float
     bias: float
+    peak: float  # largest mean gradient so far
     step: int
     seen: int
     paid: float
@@ -91,7 +99,7 @@ class ReweightedState(NamedTuple):
 def _reweighted(rows, y, weight, order, loss, rule, bias_scale, batch, fit_bias, state):
     w, g, thetas, since = state.w, state.gradient, state.thetas, state.since
     active, place, n_active = state.active, state.place, state.n_active
-    bias_g, bias = state.bias_gradient, state.bias
+    bias_g, bias, peak = state.bias_gradient, state.bias, state.peak
     step, seen, paid = state.step, state.seen, state.paid
     at_zero = rule.theta(0.0)
     slopes = np.empty(batch)
@@ -118,12 +126,13 @@ def _reweighted(rows, y, weight, order, loss, rule, bias_scale, batch, fit_bias,
         a = 0
         while a < n_active:
             j = active[a]
-            # Theta_1 is 1; at zero since step since[j], each later Theta was 1 / epsilon.
-            theta = rule.theta(w[j]) if step > 1 else 1.0
+            # At zero since step since[j], each later Theta was 1 / epsilon.
+            theta = rule.theta(w[j]) if step > 1 else rule.start()
             if since[j] < step - 1:
                 thetas[j] += (step - 1 - since[j]) * at_zero
-            thetas[j] = thetas[j] + theta if step > 1 else 1.0
+            thetas[j] = thetas[j] + theta if step > 1 else theta
             since[j] = step
+            peak = max(peak, abs(g[j]) / step)
             w[j] = rule.weight(g[j] / step, thetas[j] / step, theta, step)
             if w[j] == 0.0:
                 n_active -= 1
@@ -136,7 +145,7 @@ def _reweighted(rows, y, weight, order, loss, rule, bias_scale, batch, fit_bias,
         if fit_bias:
             bias = -bias_g / (bias_scale * math.sqrt(step))
     return ReweightedState(
-        w, g, thetas, since, active, place, n_active, bias_g, bias, step, seen, paid
+        w, g, thetas, since, active, place, n_active, bias_g, bias, peak, step, seen, paid
     )
 
 
@@ -159,7 +168,7 @@ class _Reweighted(Solver):
         d = problem.n_features
         return ReweightedState(
             np.zeros(d), np.zeros(d), np.ones(d), np.ones(d, np.int64), np.zeros(d, np.int64),
-            np.full(d, -1, np.int64), 0, 0.0, 0.0, 0, 0, 0.0,
+            np.full(d, -1, np.int64), 0, 0.0, 0.0, 0.0, 0, 0, 0.0,
         )  # fmt: skip
 
     def update(self, problem: Problem, state: ReweightedState, chunk: Chunk) -> ReweightedState:
@@ -219,11 +228,11 @@ class ReweightedL1(_Reweighted):
         return self.gamma or 1.0
 
     def polish(self, problem: Problem, state: ReweightedState, chunk: Chunk) -> ReweightedState:
-        largest = float(np.max(np.abs(state.gradient), initial=0.0)) / max(state.step, 1)
-        if _strength(problem) / self.epsilon > largest:
+        held = _strength(problem) / self.epsilon
+        if held > state.peak:
             warnings.warn(
-                f"reweighted l1-RDA: strength / epsilon = {_strength(problem) / self.epsilon:.3g} "
-                f"exceeds the largest mean gradient {largest:.3g}: a weight once zero can never "
+                f"reweighted l1-RDA: strength / epsilon = {held:.3g} exceeds the largest mean "
+                f"gradient of the run, {state.peak:.3g}: a weight once zero can never "
                 "return; lower alpha or raise epsilon",
                 stacklevel=2,
             )
@@ -249,7 +258,8 @@ class ReweightedL2(_Reweighted):
         super().check(problem)
         if self.variant not in ("thesis", "literal", "ridge"):
             raise ValueError(
-                f"ReweightedL2: variant must be 'thesis', 'literal' or 'ridge', got {self.variant!r}"
+                "ReweightedL2: variant must be 'thesis', 'literal' or 'ridge', "
+                f"got {self.variant!r}"
             )
         if not (self.gamma >= 0.0 and self.truncate >= 0.0):
             raise ValueError("ReweightedL2: gamma and truncate must be at least 0")

@@ -1,0 +1,55 @@
+"""LIBLINEAR by its own Python interface, conversion of the data not counted."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.measure import Timed, timed
+
+#: LIBLINEAR's solvers for a loss: dual first, then primal where it has one
+SOLVERS = {"hinge": (3,), "squared_hinge": (1, 2), "logistic": (7, 0)}
+
+
+class Linear(NamedTuple):
+    coef: np.ndarray  # (outputs, features)
+    intercept: np.ndarray
+    classes: np.ndarray
+
+    def predict(self, X: Any) -> np.ndarray:
+        scores = X @ self.coef.T + self.intercept
+        if scores.shape[1] == 1:
+            return self.classes[(scores[:, 0] > 0).astype(int)]
+        return self.classes[scores.argmax(axis=1)]
+
+
+def liblinear(
+    X: Any, y: np.ndarray, solver: int, C: float = 1.0, eps: float | None = None, repeats: int = 3
+) -> tuple[Linear, Timed]:
+    from liblinear.liblinear import parameter, problem
+    from liblinear.liblinearutil import train
+
+    data = problem(y.astype(float), sp.csr_matrix(X, dtype=np.float64), bias=1)
+    options = f"-s {solver} -c {C} -B 1 -q" + (f" -e {eps}" if eps else "")
+    time = timed(lambda: train(data, parameter(options)), repeats)
+    return _model(time.result, X.shape[1]), time
+
+
+def _model(model: Any, d: int) -> Linear:
+    labels = np.array(model.get_labels())
+    outputs = 1 if labels.size == 2 else labels.size
+    flat = np.ctypeslib.as_array(model.w, shape=((d + 1) * outputs,)).reshape(d + 1, outputs)
+    coef, intercept = flat[:d].T.copy(), flat[d].copy()
+    if outputs == 1 and labels[0] < labels[1]:  # LIBLINEAR scores its first label
+        return Linear(-coef, -intercept, labels)
+    if outputs == 1:
+        return Linear(coef, intercept, labels[::-1])
+    return Linear(coef, intercept, labels)
+
+
+def best_liblinear(X: Any, y: np.ndarray, loss: str, **options: Any) -> tuple[Linear, Timed, int]:
+    """The faster of LIBLINEAR's solvers for this loss."""
+    runs = [(*liblinear(X, y, solver, **options), solver) for solver in SOLVERS[loss]]
+    return min(runs, key=lambda run: run[1].warm)
