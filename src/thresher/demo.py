@@ -25,15 +25,16 @@ class Task(NamedTuple):
 
 
 MODELS: list[tuple[str, dict[str, Any]]] = [
-    ("squared hinge, automatic", {}),
-    ("logistic, automatic", {"loss": "logistic"}),
+    ("squared hinge", {}),
+    ("logistic", {"loss": "logistic"}),
     ("hinge, averaged SGD", {"loss": "hinge", "solver": "asgd"}),
-    ("hinge, dual descent", {"loss": "hinge", "solver": "dcd", "tol": 1e-2}),
+    ("hinge, dual descent", {"loss": "hinge", "solver": "dcd", "tol": 3e-2}),
     ("pinball, Pegasos", {"loss": "pinball", "solver": Pegasos(batch=100), "alpha": 1e-2}),
+    ("logistic, l1 exact", {"loss": "logistic", "penalty": "l1", "alpha": 3e-3}),
     ("logistic, l1 FOBOS", {"loss": "logistic", "solver": FOBOS(), "alpha": 3e-3}),
     ("logistic, l1-RDA", {"loss": "logistic", "solver": RDA(rho=0.01), "alpha": 3e-3}),
     (
-        "logistic, reweighted l1-RDA",
+        "logistic, rw. l1-RDA",
         {"loss": "logistic", "solver": ReweightedL1(epsilon=0.1), "alpha": 1e-3},
     ),
 ]
@@ -93,7 +94,7 @@ def main() -> None:
 
 def evaluate(task: Task, options: dict[str, Any]) -> list[str]:
     model = LinearClassifier(**options, random_state=0, n_jobs=-1)
-    model.fit(task.X[:2000], task.y[:2000])  # compiles or loads the cache: not part of the timing
+    model.fit(task.X, task.y)  # compiles or loads the cache: not part of the timing
     started = time.perf_counter()
     model.fit(task.X, task.y)
     elapsed = time.perf_counter() - started

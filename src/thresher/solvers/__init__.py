@@ -7,6 +7,7 @@ from thresher.solvers.dropout import DropoutPegasos
 from thresher.solvers.newton import Newton
 from thresher.solvers.pegasos import SGD, Pegasos, WeightedPegasos
 from thresher.solvers.proximal import FOBOS, TruncatedGradient
+from thresher.solvers.proximal_newton import ProximalNewton
 from thresher.solvers.rda import RDA, AdaptiveRDA
 from thresher.solvers.reweighted import ReweightedL1, ReweightedL2
 
@@ -22,6 +23,7 @@ __all__ = [
     "Newton",
     "Pegasos",
     "Problem",
+    "ProximalNewton",
     "Result",
     "ReweightedL1",
     "ReweightedL2",

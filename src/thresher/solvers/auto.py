@@ -15,7 +15,8 @@ from thresher.solvers.base import Chunk, Problem, Solver
 from thresher.solvers.dcd import DualDescent
 from thresher.solvers.newton import Newton
 from thresher.solvers.pegasos import Pegasos
-from thresher.solvers.proximal import FOBOS
+from thresher.solvers.proximal_newton import ProximalNewton
+from thresher.solvers.rda import RDA
 
 __all__ = ["choose_solver", "default_tolerance", "largest_useful_strength"]
 
@@ -29,7 +30,8 @@ def choose_solver(
     """A solver for ``shape`` = (rows, features) with ``stored`` elements.
 
     ======================================  ================================================
-    penalty is not quadratic                FOBOS: any proximal map, exact zeros
+    penalty not quadratic, smooth loss      proximal Newton: the exact sparse model
+    penalty not quadratic, other loss       RDA: exact zeros, any proximal map
     quadratic with weights                  Newton if the loss is smooth, else Pegasos
     smooth loss, Hessian cheap              Newton: exact in a few steps
     d comparable to n, or ``exact``         dual coordinate descent (Newton if smooth, n >> d)
@@ -42,7 +44,7 @@ def choose_solver(
     dual = {"dual_step", "conjugate"} <= capabilities(loss)
     strong = getattr(penalty, "strength", 0.0) > 0.0
     if "quadratic" not in penalty.traits:
-        return FOBOS()
+        return ProximalNewton() if smooth else RDA()
     hessian_cost = n * per_row**2 / 2 + d**3 / 3 if d <= Newton().direct_features else np.inf
     if "uniform" not in penalty.traits:
         return Newton() if smooth else Pegasos()
@@ -70,6 +72,8 @@ def default_tolerance(solver: Solver, loss: Loss, shape: tuple[int, int]) -> flo
     """
     if isinstance(solver, Newton):
         return 1e-12 if shape[0] <= 10_000 else 1e-5
+    if isinstance(solver, ProximalNewton):
+        return 1e-6 if shape[0] <= 10_000 else 1e-4
     if isinstance(solver, DualDescent):
         if shape[0] <= 1_000:
             return 1e-3

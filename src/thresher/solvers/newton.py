@@ -38,7 +38,7 @@ class NewtonState(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _predict(rows, order, w, bias, p):
+def predict(rows, order, w, bias, p):
     for r in range(order.size):
         i = order[r]
         p[i] = rows.dot(i, w) + bias
@@ -48,7 +48,7 @@ _BLOCK = 8  # rows whose outer products enter the Hessian together, to spare its
 
 
 @njit(cache=True, nogil=True)
-def _derivatives(rows, y, weight, order, loss, p, gradient, hessian, blocked):
+def derivatives(rows, y, weight, order, loss, p, gradient, hessian, blocked):
     """Sums over the rows of loss, gradient and (where ``hessian`` is not empty) Hessian.
 
     The last place of ``gradient`` and ``hessian`` is the intercept's.
@@ -136,7 +136,7 @@ def _hessian_product(rows, y, weight, order, loss, p, v, product):
 
 
 @njit(cache=True, nogil=True)
-def _shifted_loss(y, weight, order, loss, p, direction, t):
+def shifted_loss(y, weight, order, loss, p, direction, t):
     value = 0.0
     for r in range(order.size):
         i = order[r]
@@ -174,7 +174,7 @@ class Newton(Solver):
             w = state.w
         p = np.zeros(chunk.size)
         if np.any(w):
-            _predict(chunk.rows, chunk.order, w[:d], w[d], p)
+            predict(chunk.rows, chunk.order, w[:d], w[d], p)
         return NewtonState(w, p, 0, math.inf)
 
     def update(self, problem: Problem, s: NewtonState, chunk: Chunk) -> NewtonState:
@@ -185,7 +185,7 @@ class Newton(Solver):
         gradient = np.zeros(d + 1)
         hessian = np.zeros((d + 1, d + 1)) if direct else np.zeros((0, 0))
         blocked = rows.stored > 0.25 * rows.shape[0] * d
-        value = _derivatives(rows, y, weight, order, problem.loss, s.p, gradient, hessian, blocked)
+        value = derivatives(rows, y, weight, order, problem.loss, s.p, gradient, hessian, blocked)
         value /= n
         value += 0.5 * float(np.sum(precision * s.w[:d] ** 2))
         gradient = gradient / n
@@ -199,7 +199,7 @@ class Newton(Solver):
         slope = float(gradient @ direction)
         decrement = -0.5 * slope / max(value, 1e-300)
         along = np.zeros_like(s.p)
-        _predict(rows, order, direction[:d], direction[d], along)
+        predict(rows, order, direction[:d], direction[d], along)
         t, new = _line_search(problem, chunk, s, along, direction, precision, value, slope, n)
         if t == 1.0:
             # Where the quadratic model foretold the decrease, little is left after the step.
@@ -278,7 +278,7 @@ def _line_search(
     t = 1.0
     while t > 1e-10:
         w = s.w[:d] + t * direction[:d]
-        new = _shifted_loss(chunk.y, chunk.weight, chunk.order, problem.loss, s.p, along, t) / n
+        new = shifted_loss(chunk.y, chunk.weight, chunk.order, problem.loss, s.p, along, t) / n
         new += 0.5 * float(np.sum(precision * w * w))
         if new <= value + 1e-3 * t * slope + 1e-14 * abs(value):
             return t, new
