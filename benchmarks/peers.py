@@ -26,22 +26,30 @@ class Linear(NamedTuple):
 
 
 def liblinear(
-    X: Any, y: np.ndarray, solver: int, C: float = 1.0, eps: float | None = None, repeats: int = 3
+    X: Any,
+    y: np.ndarray,
+    solver: int,
+    C: float = 1.0,
+    eps: float | None = None,
+    repeats: int = 3,
+    bias: int = 1,
 ) -> tuple[Linear, Timed]:
     from liblinear.liblinear import parameter, problem
     from liblinear.liblinearutil import train
 
-    data = problem(y.astype(float), sp.csr_matrix(X, dtype=np.float64), bias=1)
-    options = f"-s {solver} -c {C} -B 1 -q" + (f" -e {eps}" if eps else "")
+    data = problem(y.astype(float), sp.csr_matrix(X, dtype=np.float64), bias=bias)
+    options = f"-s {solver} -c {C} -B {bias} -q" + (f" -e {eps}" if eps else "")
     time = timed(lambda: train(data, parameter(options)), repeats)
-    return _model(time.result, X.shape[1]), time
+    return _model(time.result, X.shape[1], bias > 0), time
 
 
-def _model(model: Any, d: int) -> Linear:
+def _model(model: Any, d: int, bias: bool) -> Linear:
     labels = np.array(model.get_labels())
     outputs = 1 if labels.size == 2 else labels.size
-    flat = np.ctypeslib.as_array(model.w, shape=((d + 1) * outputs,)).reshape(d + 1, outputs)
-    coef, intercept = flat[:d].T.copy(), flat[d].copy()
+    length = d + bias
+    flat = np.ctypeslib.as_array(model.w, shape=(length * outputs,)).reshape(length, outputs)
+    coef = flat[:d].T.copy()
+    intercept = flat[d].copy() if bias else np.zeros(outputs)
     if outputs == 1 and labels[0] < labels[1]:  # LIBLINEAR scores its first label
         return Linear(-coef, -intercept, labels)
     if outputs == 1:

@@ -253,7 +253,13 @@ def test_the_type_is_named_after_what_the_methods_compile_to():
 
 
 def test_capabilities_are_the_methods_defined_and_the_traits_declared():
-    assert capabilities(losses.Hinge()) == {"value", "deriv", "conjugate", "dual_step"}
+    assert capabilities(losses.Hinge()) == {
+        "value",
+        "deriv",
+        "conjugate",
+        "dual_step",
+        "smoothed",
+    }
     logistic = {"value", "deriv", "curvature", "conjugate", "dual_step", "link"}
     assert capabilities(losses.Logistic()) == logistic
     assert capabilities(penalties.Box()) == {"value", "prox", "rest", "lazy"}

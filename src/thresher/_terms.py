@@ -70,8 +70,9 @@ class Term:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name, _ in _public_methods(cls):
-            _lower_method(name)
+        for name, method in vars(cls).items():
+            if inspect.isfunction(method):
+                _lower_method(name)
 
     @property
     def _numba_type_(self) -> TermType:
@@ -117,10 +118,12 @@ def _class_capabilities(cls: type) -> frozenset[str]:
 
 
 def _public_methods(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name in dir(cls):
-        method = inspect.getattr_static(cls, name)
-        if not name.startswith("_") and inspect.isfunction(method) and name != "get_params":
-            yield name, method
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        found.update(vars(base))
+    for name in sorted(found):
+        if not name.startswith("_") and inspect.isfunction(found[name]) and name != "get_params":
+            yield name, found[name]
 
 
 # ---------------------------------------------------------------- the Numba type

@@ -12,7 +12,9 @@ on the residual r = p - y.  Besides ``value`` and ``deriv`` a loss may offer, an
     :math:`\tfrac q2 (b'-b)^2 + p (b'-b) + c\,\ell^*(y, -b'/c)`, where p is the current prediction,
     q the squared norm of the row and c its cost;
 ``link(p)``
-    the probability of the positive class.
+    the probability of the positive class;
+``smoothed(width)``
+    for a loss with kinks: a smooth loss that lies above it, by a few ``width`` at the kinks.
 
 Register a loss of your own with :func:`thresher.register` to give it a name; unregistered objects
 work just as well.
@@ -23,6 +25,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from numba import njit
 
 from thresher._terms import Term
 
@@ -55,6 +59,7 @@ class Loss(Term):
     conjugate: ClassVar[Any] = None
     dual_step: ClassVar[Any] = None
     link: ClassVar[Any] = None
+    smoothed: ClassVar[Any] = None
 
     def value(self, y, p):
         raise NotImplementedError
@@ -78,6 +83,9 @@ class Hinge(Loss):
 
     def dual_step(self, y, p, b, q, c):
         return y * min(max(y * b + (1.0 - y * p) / q, 0.0), c)
+
+    def smoothed(self, width):
+        return RoundedPinball(0.0, width)
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,9 @@ class Pinball(Loss):
 
     def dual_step(self, y, p, b, q, c):
         return y * min(max(y * b + (1.0 - y * p) / q, -self.tau * c), c)
+
+    def smoothed(self, width):
+        return RoundedPinball(self.tau, width)
 
 
 @dataclass(frozen=True)
@@ -301,6 +312,9 @@ class EpsilonInsensitive(Loss):
         z = math.copysign(max(abs(z) - self.epsilon / q, 0.0), z)
         return min(max(z, -c), c)
 
+    def smoothed(self, width):
+        return RoundedTube(self.epsilon, width)
+
 
 @dataclass(frozen=True)
 class SquaredEpsilonInsensitive(Loss):
@@ -330,6 +344,74 @@ class SquaredEpsilonInsensitive(Loss):
     def dual_step(self, y, p, b, q, c):
         z = q * b + (y - p)
         return math.copysign(max(abs(z) - self.epsilon, 0.0), z) / (q + 0.5 / c)
+
+
+# Beyond so many widths from a kink, a rounded loss is the original one to the last digit.
+_FAR = 36.0
+
+
+@njit(cache=True, nogil=True)
+def _ramp(z):
+    """log(1 + exp(z)): max(z, 0) with its kink rounded."""
+    if abs(z) > _FAR:
+        return max(z, 0.0)
+    return math.log1p(math.exp(-abs(z))) + max(z, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _rise(z):
+    """Derivative of ``_ramp``: from 0 to 1."""
+    if abs(z) > _FAR:
+        return 1.0 if z > 0.0 else 0.0
+    return 1.0 / (1.0 + math.exp(-z))
+
+
+@njit(cache=True, nogil=True)
+def _bump(z):
+    """Second derivative of ``_ramp``; nothing where it could no longer matter."""
+    if abs(z) > 0.6 * _FAR:
+        return 0.0
+    e = math.exp(-abs(z))
+    return e / ((1.0 + e) * (1.0 + e))
+
+
+@dataclass(frozen=True)
+class RoundedPinball(Loss):
+    """Pinball (hinge if tau = 0) with a soft kink at yp = 1."""
+
+    tau: float
+    width: float
+
+    def value(self, y, p):
+        m = 1.0 - y * p
+        return (1.0 + self.tau) * self.width * _ramp(m / self.width) - self.tau * m
+
+    def deriv(self, y, p):
+        return -y * ((1.0 + self.tau) * _rise((1.0 - y * p) / self.width) - self.tau)
+
+    def curvature(self, y, p):
+        return (1.0 + self.tau) * _bump((1.0 - y * p) / self.width) / self.width
+
+
+@dataclass(frozen=True)
+class RoundedTube(Loss):
+    """Epsilon-insensitive loss with soft kinks."""
+
+    epsilon: float
+    width: float
+    tasks = frozenset({"regression"})
+
+    def value(self, y, p):
+        r, e, u = p - y, self.epsilon, self.width
+        return u * (_ramp((r - e) / u) + _ramp((-r - e) / u))
+
+    def deriv(self, y, p):
+        r, e, u = p - y, self.epsilon, self.width
+        return _rise((r - e) / u) - _rise((-r - e) / u)
+
+    def curvature(self, y, p):
+        r, e, u = p - y, self.epsilon, self.width
+        return (_bump((r - e) / u) + _bump((-r - e) / u)) / u
 
 
 def _check_epsilon(loss: EpsilonInsensitive | SquaredEpsilonInsensitive) -> None:

@@ -36,6 +36,7 @@ SOLVERS: dict[str, type[solvers.Solver]] = {
     "asgd": solvers.AveragedSGD,
     "dcd": solvers.DualDescent,
     "newton": solvers.Newton,
+    "smoothed_newton": solvers.SmoothedNewton,
     "proximal_newton": solvers.ProximalNewton,
     "pegasos": solvers.Pegasos,
     "weighted_pegasos": solvers.WeightedPegasos,

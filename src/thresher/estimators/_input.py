@@ -10,8 +10,9 @@ from numba import njit
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from thresher._rows import Rows, as_rows, scaled
+from thresher.solvers import Chunk
 
-__all__ = ["Units", "check_weight", "checked_X", "checked_Xy", "to_rows"]
+__all__ = ["Units", "check_weight", "checked_X", "checked_Xy", "refuse_huge", "to_rows"]
 
 _CHECKS: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -70,6 +71,20 @@ def check_weight(sample_weight: Any, X: Any) -> np.ndarray | None:
     return weight
 
 
+def refuse_huge(chunk: Chunk) -> None:
+    """Say so if a fit failed because squares of the data overflow; asked only after a failure."""
+    limit = 1e18 if chunk.rows.dtype == np.float32 else 1e75
+    rows: Any = chunk.rows
+    stored = rows.data if hasattr(rows, "data") else rows.X
+    for name, values in (("X", stored), ("y", chunk.y)):
+        largest = max(float(np.max(values, initial=0.0)), -float(np.min(values, initial=0.0)))
+        if largest > limit:
+            raise ValueError(
+                f"{name} holds values up to {largest:.3g}, too large to square without overflow: "
+                "scale them (features: scale=True or a scaler before the model)"
+            )
+
+
 class Units(NamedTuple):
     """A change of units (x - shift) * scale learned from the data; shift None keeps zeros zero."""
 
@@ -108,7 +123,11 @@ def learn_units(rows: Rows, weight: np.ndarray, centre: bool) -> Units:
     mass = _column_moments(rows, weight, mean, square)
     total = float(weight.sum())
     # The elements not stored are zeros: merge them as a second group (Chan et al.).
-    square += mean**2 * mass * (total - mass) / total
+    with np.errstate(over="ignore", invalid="ignore"):
+        square += mean**2 * mass * (total - mass) / total
+    if not np.all(np.isfinite(square)):
+        j = int(np.flatnonzero(~np.isfinite(square))[0])
+        raise ValueError(f"column {j} holds values too large to standardise: they overflow")
     mean *= mass / total
     deviation = np.sqrt(square / total)
     varies = deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300)

@@ -196,11 +196,19 @@ class LinearModel(BaseEstimator):
         return self.n_jobs if self.n_jobs > 0 else max(1, (cores or 1) + 1 + self.n_jobs)
 
     def _run(self, setup: Setup, chunk: Chunk, held: Any, output: int | None) -> Result:
-        if not (self.verbose or self.callbacks or held):
-            return driver.run(setup.solver, setup.problem, chunk, setup.plan)
-        progress = Progress(self, setup, held, output)
-        result = driver.run(setup.solver, setup.problem, chunk, setup.plan, monitor=progress)
-        return progress.best(result)
+        watched = self.verbose or self.callbacks or held
+        progress = Progress(self, setup, held, output) if watched else None
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                result = driver.run(
+                    setup.solver, setup.problem, chunk, setup.plan, monitor=progress
+                )
+        except (ArithmeticError, ValueError):
+            _input.refuse_huge(chunk)
+            raise
+        if result.status in (Status.DIVERGED, Status.ALL_ZERO):
+            _input.refuse_huge(chunk)
+        return progress.best(result) if progress else result
 
     def _units(self, rows: Rows, weight: np.ndarray | None) -> _input.Units | None:
         if not self.scale:
@@ -259,12 +267,15 @@ class LinearModel(BaseEstimator):
             status = Status.COMPLETED if finite else Status.DIVERGED
             results.append(Result(coef, intercept, status, 1, state))
         setup = Setup(self._stream[0][0], self._stream[0][1], driver.Plan(1))
-        if any(r.status is Status.DIVERGED for r in results) and not first:
-            warnings.warn(
-                f"{type(self).__name__}: {Status.DIVERGED}", ConvergenceWarning, stacklevel=4
-            )
-            self.status_ = Status.DIVERGED
-            return
+        if any(r.status is Status.DIVERGED for r in results):
+            if not first:  # the last finite model stays
+                warnings.warn(
+                    f"{type(self).__name__}: {Status.DIVERGED}", ConvergenceWarning, stacklevel=4
+                )
+                self.status_ = Status.DIVERGED
+                return
+            for r in results:
+                r.coef, r.intercept = np.zeros_like(r.coef), np.zeros_like(r.intercept)
         self._store(results, self._stream_units, setup)
 
     def _open_stream(self, rows: Rows, chunk: Chunk, outputs: int) -> list[Any]:
@@ -274,7 +285,7 @@ class LinearModel(BaseEstimator):
         streams = []
         check_compatible(setup.solver, problem)
         for part in self._parts(chunk, outputs, joint):
-            solver, ready = setup.solver.prepare(problem, part)
+            solver, ready = setup.solver.for_stream(problem).prepare(problem, part)
             streams.append((ready, solver, solver.init(ready, part)))
         return streams
 
@@ -299,7 +310,7 @@ class LinearModel(BaseEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         X = _input.checked_X(self, X)
         scores = X @ self.coef_.T
-        return np.asarray(scores) + self.intercept_
+        return (scores.toarray() if hasattr(scores, "toarray") else scores) + self.intercept_
 
     def sparsify(self) -> LinearModel:
         """Store ``coef_`` as a CSR matrix: smaller for models with many zeros."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, clone
-from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -162,6 +161,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             raise ValueError(
                 f"calibrate must be 'sigmoid', 'isotonic' or None, got {self.calibrate!r}"
             )
+        self._check_options()
         X, y = _input.checked_Xy(self, X, y, reset=True, numeric=False)
         check_classification_targets(y)
         weight = _input.check_weight(sample_weight, X)
@@ -272,13 +272,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     def _hold_out(self, X: Any, targets: np.ndarray, weight: Any, codes: np.ndarray) -> Any:
         if not self.early_stopping:
             return (_input.to_rows(X), targets, weight), None
-        train, held = train_test_split(
-            np.arange(codes.size),
-            test_size=self.validation_fraction,
-            random_state=check_random_state(self.random_state),
-            stratify=codes if np.min(np.bincount(codes)) > 1 else None,
-        )
-        return _split(X, targets, weight, train, held)
+        counts = np.bincount(codes)
+        roomy = self.validation_fraction * codes.size >= counts.size
+        strata = codes if np.min(counts) > 1 and roomy else None
+        return _split(self, X, targets, weight, strata)
 
     def _fit_calibration(self, X: Any, y: np.ndarray, sample_weight: Any) -> None:
         if self.calibrate is None:
@@ -286,6 +283,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         smallest = int(np.min(np.unique(y, return_counts=True)[1]))
         if smallest < 2:
             raise ValueError("calibrate needs at least two rows of every class")
+        from sklearn.model_selection import StratifiedKFold
+
         folds = StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
         weight = _input.check_weight(sample_weight, X)
         scores = np.empty((y.size, 1 if self.classes_.size == 2 else self.classes_.size))
@@ -362,18 +361,14 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
         """Learn from all rows; ``sample_weight`` k means the same as the row k times."""
+        self._check_options()
         X, y = _input.checked_Xy(self, X, y, reset=True, numeric=True)
         weight = _input.check_weight(sample_weight, X)
         for name in ("_stream", "_stream_units", "trace_"):
             if hasattr(self, name):
                 delattr(self, name)
         if self.early_stopping:
-            train, held = train_test_split(
-                np.arange(y.size),
-                test_size=self.validation_fraction,
-                random_state=check_random_state(self.random_state),
-            )
-            (rows, y, weight), held_rows = _split(X, y, weight, train, held)
+            (rows, y, weight), held_rows = _split(self, X, y, weight, None)
         else:
             rows, held_rows = _input.to_rows(X), None
         self._fit_rows(rows, y, weight, 1, held_rows)
@@ -417,8 +412,21 @@ def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return codes
 
 
-def _split(X: Any, y: np.ndarray, weight: Any, train: np.ndarray, held: np.ndarray) -> Any:
+def _split(estimator: Any, X: Any, y: np.ndarray, weight: Any, strata: np.ndarray | None) -> Any:
     """Rows to learn from and rows to watch; a zero-weight row counts for neither."""
+    from sklearn.model_selection import train_test_split  # slow to import, seldom needed
+
+    if not 1 <= int(estimator.validation_fraction * y.size) < y.size:
+        raise ValueError(
+            f"validation_fraction={estimator.validation_fraction} of {y.size} rows leaves nothing "
+            "to hold out or to learn from"
+        )
+    train, held = train_test_split(
+        np.arange(y.size),
+        test_size=estimator.validation_fraction,
+        random_state=check_random_state(estimator.random_state),
+        stratify=strata,
+    )
     held_weight = None if weight is None else weight[held]
     if held_weight is not None and not np.any(held_weight):
         raise ValueError("all held-out rows have weight zero: raise validation_fraction")

@@ -10,6 +10,7 @@ from thresher.solvers.proximal import FOBOS, TruncatedGradient
 from thresher.solvers.proximal_newton import ProximalNewton
 from thresher.solvers.rda import RDA, AdaptiveRDA
 from thresher.solvers.reweighted import ReweightedL1, ReweightedL2
+from thresher.solvers.smoothing import SmoothedNewton
 
 __all__ = [
     "FOBOS",
@@ -27,6 +28,7 @@ __all__ = [
     "Result",
     "ReweightedL1",
     "ReweightedL2",
+    "SmoothedNewton",
     "Solver",
     "Status",
     "TruncatedGradient",

@@ -148,7 +148,8 @@ class AveragedSGD(Solver):
     ----------
     eta0 : first step size; None: chosen on a sample of the rows, around 1 / (smoothness * mean
         squared row norm)
-    every : rows between snapshots of the average; None: max(16, 4 d / mean non-zeros)
+    every : rows between snapshots of the average; None: max(16, 4 d / mean non-zeros), in a stream
+        d / 8 within 16 .. 4096
     memory : how fast the average forgets: 0 is the plain mean, larger weighs late iterates more
     """
 
@@ -179,6 +180,9 @@ class AveragedSGD(Solver):
         longest = 0.5 / max(problem.ridge, 1e-300)  # a step of 1/alpha forgets everything
         etas = [min(unit * m, longest) for m in (0.03, 0.1, 0.3, 1.0, 3.0)]
         return driver.best_on_sample(driver.variants(solver, "eta0", etas), problem, chunk), problem
+
+    def for_stream(self, problem: Problem) -> Solver:
+        return replace(self, every=self.every or min(max(problem.n_features // 8, 16), 4096))
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> AveragedState:
         d, k, dtype = problem.n_features, problem.outputs, problem.dtype

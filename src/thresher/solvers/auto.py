@@ -17,6 +17,7 @@ from thresher.solvers.newton import Newton
 from thresher.solvers.pegasos import Pegasos
 from thresher.solvers.proximal_newton import ProximalNewton
 from thresher.solvers.rda import RDA
+from thresher.solvers.smoothing import SmoothedNewton
 
 __all__ = ["choose_solver", "default_tolerance", "largest_useful_strength"]
 
@@ -29,39 +30,39 @@ def choose_solver(
 ) -> Solver:
     """A solver for ``shape`` = (rows, features) with ``stored`` elements.
 
-    ======================================  ================================================
-    penalty not quadratic, smooth loss      proximal Newton: the exact sparse model
-    penalty not quadratic, other loss       RDA: exact zeros, any proximal map
-    quadratic with weights                  Newton if the loss is smooth, else Pegasos
-    smooth loss, Hessian cheap              Newton: exact in a few steps
-    d comparable to n, or ``exact``         dual coordinate descent (Newton if smooth, n >> d)
-    otherwise (n >> d)                      averaged SGD: two passes are enough
-    ======================================  ================================================
+    ====================================================  =======================================
+    penalty not quadratic, smooth loss                    proximal Newton: the exact sparse model
+    penalty not quadratic, loss with kinks                RDA: exact zeros, any proximal map
+    quadratic with weights, or without strength           Newton (also for kinks), else Pegasos
+    small data, regression, or ``exact``; few features    Newton; for a loss with kinks, smoothed
+    small data, regression, ``exact``; many features      dual coordinate descent
+    features comparable to rows                           dual coordinate descent
+    otherwise (n >> d)                                    averaged SGD: two passes are enough
+    ====================================================  =======================================
     """
     n, d = shape
-    per_row = stored / max(n, 1)
-    smooth = "curvature" in capabilities(loss)
-    dual = {"dual_step", "conjugate"} <= capabilities(loss)
-    strong = getattr(penalty, "strength", 0.0) > 0.0
+    can = capabilities(loss)
+    newton: Solver | None = None
+    if "curvature" in can:
+        newton = Newton()
+    elif "smoothed" in can:
+        newton = SmoothedNewton()
     if "quadratic" not in penalty.traits:
-        return ProximalNewton() if smooth else RDA()
-    hessian_cost = n * per_row**2 / 2 + d**3 / 3 if d <= Newton().direct_features else np.inf
+        return ProximalNewton() if "curvature" in can else RDA()
     if "uniform" not in penalty.traits:
-        return Newton() if smooth else Pegasos()
-    if not strong:
-        return Newton() if smooth else AveragedSGD()
-    small = stored <= _SMALL
-    regression = "regression" in loss.tasks
-    wide = d > n / 4
-    if smooth and hessian_cost <= _CHEAP and (small or exact or regression):
-        return Newton()
-    if small or exact or regression or wide:
-        if smooth and not wide:
-            return Newton()
-        if dual:
-            return DualDescent()
-        if smooth:
-            return Newton()
+        return newton or Pegasos()
+    if not getattr(penalty, "strength", 0.0) > 0.0:
+        return newton or AveragedSGD()
+    per_row = stored / max(n, 1)
+    few = d <= Newton().direct_features and ("curvature" in can or d <= n)
+    hessian_cost = n * per_row**2 / 2 + d**3 / 3
+    thorough = exact or stored <= _SMALL or "regression" in loss.tasks
+    if thorough and newton is not None and few and hessian_cost <= _CHEAP:
+        return newton
+    if (thorough or d > n / 4) and {"dual_step", "conjugate"} <= can:
+        return DualDescent()
+    if thorough and newton is not None:
+        return newton
     return AveragedSGD()
 
 
@@ -72,6 +73,8 @@ def default_tolerance(solver: Solver, loss: Loss, shape: tuple[int, int]) -> flo
     """
     if isinstance(solver, Newton):
         return 1e-12 if shape[0] <= 10_000 else 1e-5
+    if isinstance(solver, SmoothedNewton):
+        return 1e-6 if shape[0] <= 10_000 else 1e-4
     if isinstance(solver, ProximalNewton):
         return 1e-6 if shape[0] <= 10_000 else 1e-4
     if isinstance(solver, DualDescent):

@@ -140,6 +140,10 @@ class Solver:
         """Fill in the hyper-parameters that are to be chosen from the data."""
         return self, problem
 
+    def for_stream(self, problem: Problem) -> Solver:
+        """Fix what must not depend on how a stream is cut into chunks."""
+        return self
+
     def init(self, problem: Problem, chunk: Chunk | None = None) -> State:
         raise NotImplementedError
 

@@ -58,7 +58,10 @@ Monitor = Callable[[Event], Status | None]
 def whole(rows: Rows, y: np.ndarray, weight: np.ndarray | None = None) -> Chunk:
     """All rows as one chunk, weights normalised to mean one so that steps keep their meaning."""
     n = rows.shape[0]
-    y = np.ascontiguousarray(y, dtype=rows.dtype)
+    with np.errstate(over="ignore"):
+        y = np.ascontiguousarray(y, dtype=rows.dtype)
+    if not np.all(np.isfinite(y)):
+        raise ValueError(f"targets too large for {rows.dtype} rows: scale them or use float64 rows")
     if weight is None:
         return Chunk(rows, y, np.broadcast_to(np.float64(1.0), (n,)), np.arange(n, dtype=np.uint32))
     weight = np.asarray(weight, dtype=np.float64)
@@ -85,7 +88,7 @@ def run(
     tracer = Tracer(problem, chunk) if plan.trace else None
     passes = 0
     for passes, order in enumerate(_orders(solver, problem.seed, chunk.order, plan), start=1):
-        for part in _parts(order, solver.batch, plan.trace):
+        for part in _parts(order, solver.batch, plan.trace and solver.streaming):
             state = solver.update(problem, state, chunk._replace(order=part))
             if tracer is not None:
                 tracer.add(passes, state, *solver.finish(problem, state), order)
@@ -98,14 +101,14 @@ def run(
         residual = solver.residual(problem, state, before, coef)
         # From a zero start a thresholding solver may stand still for a while before any weight
         # passes its threshold: "no change" is convergence only once a second pass confirms it.
-        if problem.tol is not None and residual <= problem.tol and (passes > 1 or np.any(coef)):
-            status = Status.CONVERGED
-            break
+        converged = problem.tol is not None and residual <= problem.tol
+        converged = converged and (passes > 1 or bool(np.any(coef)))
+        verdict = None
         if monitor is not None:
             verdict = monitor(Event(passes, int(state.step), residual, coef, intercept))
-            if verdict is not None:
-                status = verdict
-                break
+        if converged or verdict is not None:
+            status = verdict or Status.CONVERGED
+            break
     if status is not Status.DIVERGED:
         state = solver.polish(problem, state, chunk)
         coef, intercept = solver.finish(problem, state)
@@ -119,10 +122,14 @@ def _orders(solver: Solver, seed: int, rows: np.ndarray, plan: Plan) -> Iterator
     """The visits of each pass; ``plan.steps`` updates in all if given."""
     if plan.order not in ORDERS:
         raise ValueError(f"order={plan.order!r} is unknown: choose one of {', '.join(ORDERS)}")
+    if not solver.streaming:  # an update is a whole pass
+        for _ in range(plan.steps or plan.passes):
+            yield rows
+        return
     visits = math.inf if plan.steps is None else plan.steps * solver.batch
     passes = 0
     while visits > 0 and (plan.steps is not None or passes < plan.passes):
-        if plan.order == "sequential" or not solver.streaming:
+        if plan.order == "sequential":
             order = rows
         elif plan.order == "shuffle":
             order = shuffled(rows, seed, 1, passes)

@@ -276,7 +276,7 @@ def _line_search(
     """Halve the step until it keeps a thousandth of the predicted decrease; step and new value."""
     d = precision.size
     t = 1.0
-    while t > 1e-10:
+    while t > 1e-25:  # without curvature anywhere the step starts absurdly long
         w = s.w[:d] + t * direction[:d]
         new = shifted_loss(chunk.y, chunk.weight, chunk.order, problem.loss, s.p, along, t) / n
         new += 0.5 * float(np.sum(precision * w * w))

@@ -112,11 +112,12 @@ def _scaled_sgd(
             total += eta
             bias_total += eta * bias
         if scale < 1e-9:
+            # The average moves wholly into ``offset``: mass / scale would grow without bound.
             for j in range(v.size):
+                offset[j] -= mass * v[j]
                 v[j] *= scale
             sqnorm *= scale * scale
-            mass /= scale
-            scale = 1.0
+            mass, scale = 0.0, 1.0
     return ScaledState(v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid)
 
 

@@ -171,7 +171,7 @@ class ProximalNewton(Solver):
         predicted = -(slope + _penalty_change(*at, 1.0))
         base = shifted_loss(y, weight, order, problem.loss, s.p, along, 0.0) / n
         t = 1.0
-        while t > 1e-10:
+        while t > 1e-25:
             new = shifted_loss(y, weight, order, problem.loss, s.p, along, t) / n
             if new - base + _penalty_change(*at, t) <= -1e-3 * t * predicted + 1e-14 * value:
                 break

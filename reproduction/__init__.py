@@ -1,0 +1,1 @@
+"""Published results beside ours; ``python -m reproduction`` writes ``docs/reproduction.md``."""

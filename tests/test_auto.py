@@ -1,0 +1,153 @@
+"""What is chosen when the user does not choose."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from conftest import make_data
+from thresher import LinearClassifier, LinearRegressor
+from thresher.losses import EpsilonInsensitive, Hinge, LeastSquares, Logistic, Loss, SquaredHinge
+from thresher.penalties import L1, L2, Box, ElasticNet, WeightedL2
+from thresher.solvers import (
+    FOBOS,
+    RDA,
+    AveragedSGD,
+    DualDescent,
+    Newton,
+    Pegasos,
+    ProximalNewton,
+    SmoothedNewton,
+)
+from thresher.solvers.auto import choose_solver, default_tolerance
+
+
+@dataclass(frozen=True)
+class Kinked(Loss):
+    """A hinge that offers nothing beyond the minimum."""
+
+    def value(self, y, p):
+        return max(0.0, 1.0 - y * p)
+
+    def deriv(self, y, p):
+        return -y if y * p < 1.0 else 0.0
+
+
+@dataclass(frozen=True)
+class Smooth(Loss):
+    """Curvature, but no dual."""
+
+    def value(self, y, p):
+        return 0.5 * (p - y) ** 2
+
+    def deriv(self, y, p):
+        return p - y
+
+    def curvature(self, y, p):
+        return 1.0
+
+
+SMALL, TALL, TALL_MANY, WIDE = (1_000, 20), (10**6, 50), (10**6, 5_000), (10**4, 10**5)
+WEIGHTED = WeightedL2(np.ones(20))
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty", "shape", "exact", "solver"),
+    [
+        # not quadratic
+        (Logistic(), L1(0.1), SMALL, False, ProximalNewton),
+        (LeastSquares(), Box(), WIDE, False, ProximalNewton),
+        (Hinge(), ElasticNet(0.1), TALL, True, RDA),
+        # a weight for each feature
+        (Logistic(), WEIGHTED, SMALL, False, Newton),
+        (Hinge(), WEIGHTED, SMALL, False, SmoothedNewton),
+        (Kinked(), WEIGHTED, SMALL, False, Pegasos),
+        # no strength
+        (Logistic(), L2(0.0), TALL, False, Newton),
+        (Hinge(), L2(0.0), SMALL, False, SmoothedNewton),
+        (Kinked(), L2(0.0), SMALL, False, AveragedSGD),
+        # small data: the optimum
+        (Logistic(), L2(0.1), SMALL, False, Newton),
+        (Hinge(), L2(0.1), SMALL, False, SmoothedNewton),
+        (Hinge(), L2(0.1), (20, 1_000), False, DualDescent),
+        (Logistic(), L2(0.1), (20, 1_000), False, DualDescent),
+        (Smooth(), L2(0.1), (20, 1_000), False, Newton),
+        (Kinked(), L2(0.1), SMALL, False, AveragedSGD),
+        # many rows: two passes, unless the optimum is asked for
+        (Logistic(), L2(0.1), TALL, False, AveragedSGD),
+        (Hinge(), L2(0.1), TALL, False, AveragedSGD),
+        (Logistic(), L2(0.1), TALL, True, Newton),
+        (Hinge(), L2(0.1), TALL, True, SmoothedNewton),
+        (SquaredHinge(), L2(0.1), TALL_MANY, True, DualDescent),
+        (Smooth(), L2(0.1), TALL_MANY, True, Newton),
+        # regression is solved, not approximated
+        (LeastSquares(), L2(0.1), TALL, False, Newton),
+        (EpsilonInsensitive(), L2(0.1), TALL, False, SmoothedNewton),
+        (EpsilonInsensitive(), L2(0.1), TALL_MANY, False, DualDescent),
+        # features comparable to rows
+        (Logistic(), L2(0.1), WIDE, False, DualDescent),
+        (Hinge(), L2(0.1), WIDE, False, DualDescent),
+        (Kinked(), L2(0.1), WIDE, True, AveragedSGD),
+    ],
+)
+def test_choice(loss, penalty, shape, exact, solver):
+    stored = min(shape[0] * shape[1], 5 * 10**7)
+    assert type(choose_solver(loss, penalty, shape, stored, exact)) is solver
+
+
+def test_estimators_follow_the_choice():
+    X, y = make_data(n=120, d=6, seed=3)
+    assert LinearClassifier("hinge").fit(X, y).solver_ == SmoothedNewton()
+    assert LinearClassifier("logistic").fit(X, y).solver_ == Newton()
+    sparse_model = LinearClassifier("logistic", penalty="l1", random_state=0).fit(X, y)
+    assert sparse_model.solver_ == ProximalNewton()
+    stream = LinearClassifier("hinge").partial_fit(X, y, classes=[-1, 1])
+    assert isinstance(stream.solver_, AveragedSGD)
+
+
+def test_default_tolerance_is_for_solvers_with_an_optimum():
+    for solver in (Newton(), SmoothedNewton(), ProximalNewton(), DualDescent()):
+        tight = default_tolerance(solver, Logistic(), SMALL)
+        assert 0.0 < tight <= default_tolerance(solver, Logistic(), TALL) < 0.1
+    for solver in (AveragedSGD(), Pegasos(), FOBOS(), RDA()):
+        assert default_tolerance(solver, Logistic(), SMALL) is None
+
+
+def test_default_alpha_of_l2_is_one_over_the_rows():
+    X, y = make_data(n=120, d=6, seed=3)
+    assert LinearClassifier("logistic").fit(X, y).penalty_ == L2(1 / 120)
+    assert LinearClassifier("logistic", penalty="l2").fit(X, y).penalty_ == L2(1 / 120)
+    weight = np.full(120, 2.0)
+    assert LinearClassifier("logistic").fit(X, y, weight).penalty_ == L2(1 / 240)
+    assert LinearRegressor(alpha=0.0).fit(X, y).penalty_ == L2(0.0)
+    object_ = LinearClassifier("logistic", penalty=L2(0.25)).fit(X, y)
+    assert object_.penalty_ == L2(0.25)
+    stream = LinearClassifier("logistic").partial_fit(X, y, classes=[-1, 1])
+    assert stream.penalty_ == L2(1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_default_alpha_of_l1_is_a_hundredth_of_the_largest_useful_one(classes):
+    X, _ = make_data(n=120, d=6, seed=3)
+    y = np.arange(120) % classes
+    # The slope of the logistic loss at zero is -y/2.
+    signs = [np.where(y == c, 1.0, -1.0) for c in range(classes)]
+    largest = max(np.max(np.abs(X.T @ s)) / (2 * 120) for s in signs)
+    model = LinearClassifier("logistic", penalty="l1", random_state=0).fit(X, y)
+    assert model.penalty_.strength == pytest.approx(largest / 100, rel=1e-9)
+
+
+@pytest.mark.parametrize(("factor", "empty"), [(1.02, True), (0.7, False)])
+def test_the_largest_useful_strength_is_where_the_model_empties(factor, empty):
+    X, y = make_data(n=120, d=6, seed=3)
+    y[: np.count_nonzero(y > 0) - np.count_nonzero(y < 0)] = -1.0
+    largest = np.max(np.abs(X.T @ y)) / (2 * 120)
+    model = LinearClassifier(
+        "logistic", penalty=L1(factor * largest), fit_intercept=False, max_iter=300, random_state=0
+    )
+    if empty:
+        with pytest.warns(UserWarning, match="all-zero model"):
+            model.fit(X, y)
+    else:
+        model.fit(X, y)
+    assert (model.density_ == 0.0) is empty
