@@ -30,8 +30,10 @@ def run(names: list[str] | None = None) -> str:
         best = min(errors, key=lambda C: errors[C])
         ours = LinearClassifier(random_state=0).fit(split.X, split.y)
         error = 100 * (1 - ours.score(split.X_test, split.y_test))
-        lines.append([name, f"{errors[best]:.2f}", f"{best:g}", f"{error:.2f}",
-                      type(ours.solver_).__name__, verdict(error <= errors[best] + 0.5)])  # fmt: skip
+        lines.append(
+            [name, f"{errors[best]:.2f}", f"{best:g}", f"{error:.2f}",
+             type(ours.solver_).__name__, verdict(error <= errors[best] + 0.5)]
+        )  # fmt: skip
         print("  ".join(str(cell) for cell in lines[-1]), flush=True)
     header = [
         "set",

@@ -2,8 +2,8 @@
 
 A path of l1-penalised logistic models at the same strengths for all (fractions of the smallest
 strength with an empty model).  Times are of the whole path, CPU seconds, second call; skglm gets
-its preferred column-wise float64 matrix, converted outside the timing.  scikit-learn's liblinear also
-penalises the intercept, so its problem differs slightly.
+its preferred column-wise float64 matrix, converted outside the timing.  scikit-learn's liblinear
+also penalises the intercept, so its problem differs slightly.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def test_parameters_out_of_range(make, message):
 
 def test_too_few_rows_to_hold_out():
     with pytest.raises(ValueError, match="validation_fraction"):
-        LinearClassifier("logistic", early_stopping=True).fit(X[:10], [0, 1] * 5)
+        LinearClassifier("logistic", early_stopping=True).fit(X[:6], [0, 1] * 3)
 
 
 # ---------------------------------------------------------------- awkward but legal

@@ -276,6 +276,8 @@ class LinearModel(BaseEstimator):
                 return
             for r in results:
                 r.coef, r.intercept = np.zeros_like(r.coef), np.zeros_like(r.intercept)
+        if not any(np.any(r.coef) for r in results):
+            _input.refuse_huge(chunk)
         self._store(results, self._stream_units, setup)
 
     def _open_stream(self, rows: Rows, chunk: Chunk, outputs: int) -> list[Any]:

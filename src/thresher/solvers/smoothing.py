@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 
 from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.driver import penalty_value
 from thresher.solvers.newton import Newton, NewtonState
 
 __all__ = ["SmoothedNewton"]
@@ -79,7 +80,9 @@ class SmoothedNewton(Solver):
         value, excess = _losses(
             chunk.y, chunk.weight, chunk.order, problem.loss, rounded.loss, newton.p
         )
-        hidden = excess / max(value, 1e-300)
+        mass = float(np.sum(chunk.weight[chunk.order]))
+        whole = value / mass + penalty_value(problem, newton.w[:-1])
+        hidden = excess / mass / max(whole, 1e-300)
         # Sharpen as soon as the rounding, not the optimisation, is what is left of the error.
         width = s.width * self.cut if newton.decrement < 0.5 * hidden else s.width
         return SmoothedState(newton, width, s.step + 1, newton.decrement + hidden)

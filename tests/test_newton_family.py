@@ -1,0 +1,193 @@
+"""Proximal and smoothed Newton against conic solvers, scikit-learn and optimality conditions."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from thresher import LinearClassifier, LinearRegressor
+from thresher._rows import as_rows
+from thresher.losses import EpsilonInsensitive, Hinge, LeastSquares, Logistic, Pinball, SquaredHinge
+from thresher.penalties import L1, L2, Box, ElasticNet, Penalty, WeightedL1, WeightedL2
+from thresher.solvers import Problem, ProximalNewton, SmoothedNewton, Status, driver
+
+
+def data(n=150, d=20, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    score = X[:, :4] @ [2.0, -1.5, 1.0, -0.5]
+    return X, np.where(score + rng.standard_normal(n) > 0.3, 1.0, -1.0), score + 0.3
+
+
+def solve(solver, loss, penalty, X, y, tol, **options):
+    problem = Problem(loss, penalty, X.shape[1], tol=tol, **options)
+    chunk = driver.whole(as_rows(X), y)
+    result = driver.run(solver, problem, chunk, driver.Plan(solver.default_passes))
+    return result, driver.objective(problem, chunk, result.coef, result.intercept)
+
+
+# ------------------------------------------------ sparse models
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=repr)
+@pytest.mark.parametrize(
+    "penalty",
+    [L1(0.03), ElasticNet(0.1, 0.5), WeightedL1(np.linspace(0.5, 2.0, 20), 0.03), Box(-0.2, 0.4)],
+    ids=lambda p: type(p).__name__,
+)
+def test_no_proximal_gradient_step_moves_the_solution(loss, penalty, layout):
+    """w = prox(w - g, 1): the optimality condition of every separable penalty."""
+    X, y, _ = data()
+    result, _ = solve(ProximalNewton(first=4), loss, penalty, layout(X), y, 1e-12)
+    assert result.status is Status.CONVERGED
+    slopes = np.array(
+        [loss.deriv(t, p) for t, p in zip(y, X @ result.coef + result.intercept, strict=True)]
+    )
+    gradient = X.T @ slopes / y.size
+    moved = [
+        penalty.prox(w - g, 1.0, j)
+        for j, (w, g) in enumerate(zip(result.coef, gradient, strict=True))
+    ]
+    np.testing.assert_allclose(moved, result.coef, atol=1e-5)
+    assert abs(slopes.mean()) < 1e-5  # the free intercept
+    if not isinstance(penalty, Box):
+        assert 0 < np.count_nonzero(result.coef) < 20
+
+
+def test_lasso_is_scikit_learns():
+    from sklearn.linear_model import Lasso
+
+    X, _, target = data()
+    ours = LinearRegressor(penalty="l1", alpha=0.1, tol=1e-10).fit(X, target)
+    assert type(ours.solver_) is ProximalNewton
+    theirs = Lasso(alpha=0.1, tol=1e-10).fit(X, target)
+    np.testing.assert_allclose(ours.coef_[0], theirs.coef_, atol=1e-6)
+    np.testing.assert_array_equal(ours.coef_[0] == 0.0, theirs.coef_ == 0.0)
+    assert ours.intercept_[0] == pytest.approx(theirs.intercept_, abs=1e-6)
+
+
+def test_working_sets_find_the_same_model_as_all_coordinates_at_once():
+    rng = np.random.default_rng(3)
+    X = sparse.random_array((200, 400), density=0.05, format="csr", rng=rng)
+    y = np.where(X[:, :10].sum(axis=1) > np.median(X[:, :10].sum(axis=1)), 1.0, -1.0)
+    small, f_small = solve(ProximalNewton(first=2), Logistic(), L1(0.004), X, y, 1e-11)
+    full, f_full = solve(ProximalNewton(first=400), Logistic(), L1(0.004), X, y, 1e-11)
+    assert f_small == pytest.approx(f_full, rel=1e-7)
+    np.testing.assert_allclose(small.coef, full.coef, atol=1e-3)
+
+
+@dataclass(frozen=True)
+class NonNegativeL1(Penalty):
+    strength: float = 1.0
+
+    def value(self, w, j):
+        return self.strength * w if w >= 0.0 else math.inf
+
+    def prox(self, w, step, j):
+        return max(w - step * self.strength, 0.0)
+
+
+def test_a_penalty_of_a_user_gives_its_exact_model():
+    from scipy.optimize import minimize
+
+    X, y, _ = data()
+    ours = LinearClassifier("logistic", penalty=NonNegativeL1(0.01), tol=1e-10).fit(X, y)
+
+    def objective(v):
+        return np.logaddexp(0, -y * (X @ v[:-1] + v[-1])).mean() + 0.01 * v[:-1].sum()
+
+    best = minimize(objective, np.zeros(21), bounds=[(0, None)] * 20 + [(None, None)], tol=1e-14)
+    np.testing.assert_allclose(ours.coef_[0], best.x[:-1], atol=2e-4)
+    assert np.all(ours.coef_ >= 0.0)
+
+
+def test_a_sampled_hessian_changes_the_steps_and_not_the_model():
+    X, y, _ = data(n=2000)
+    few, f_few = solve(ProximalNewton(hessian_rows=1), Logistic(), L1(0.05), X, y, 1e-9)
+    _, f_all = solve(ProximalNewton(), Logistic(), L1(0.05), X, y, 1e-9)
+    assert few.status is Status.CONVERGED
+    assert f_few == pytest.approx(f_all, rel=1e-6)
+
+
+# ------------------------------------------------ losses with kinks
+
+
+def conic_optimum(X, y, lam, kinks):
+    """min lam/2 ||w||^2 + mean max_k (a_k + s_k p): every kinked loss is such a maximum."""
+    import clarabel
+
+    n, d = X.shape
+    size = d + 1 + n
+    P = sparse.diags([lam] * d + [0.0] * (1 + n), format="csc")
+    q = np.concatenate([np.zeros(d + 1), np.full(n, 1.0 / n)])
+    blocks, rhs = [], []
+    for offset, slope in kinks(y):  # a + s p - xi <= 0
+        design = np.hstack([slope[:, None] * X, slope[:, None]])
+        blocks.append(sparse.hstack([sparse.csc_array(design), -sparse.eye_array(n)]))
+        rhs.append(-offset)
+    A = sparse.csc_matrix(sparse.vstack(blocks))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    cones = [clarabel.NonnegativeConeT(A.shape[0])]
+    solution = clarabel.DefaultSolver(P, q, A, np.concatenate(rhs), cones, settings).solve()
+    assert len(solution.x) == size
+    return solution.obj_val
+
+
+KINKED = {
+    "hinge": (Hinge(), lambda y: [(np.ones_like(y), -y), (np.zeros_like(y), np.zeros_like(y))]),
+    "pinball": (Pinball(0.3), lambda y: [(np.ones_like(y), -y), (-0.3 * np.ones_like(y), 0.3 * y)]),
+    "tube": (
+        EpsilonInsensitive(0.2),
+        lambda y: [
+            (-y - 0.2, np.ones_like(y)),
+            (y - 0.2, -np.ones_like(y)),
+            (np.zeros_like(y), np.zeros_like(y)),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINKED)
+@pytest.mark.parametrize("lam", [0.1, 0.002])
+def test_smoothed_newton_reaches_the_conic_solvers_optimum(name, lam):
+    loss, kinks = KINKED[name]
+    X, labels, target = data(d=6)
+    y = target if name == "tube" else labels
+    best = conic_optimum(X, y, lam, kinks)
+    result, value = solve(SmoothedNewton(), loss, L2(lam), X, y, 1e-6)
+    assert result.status is Status.CONVERGED
+    assert best - 1e-9 <= value <= best * (1 + 2e-6) + 1e-9
+
+
+def test_smoothed_newton_takes_weights_per_coordinate():
+    X, y, _ = data(d=6)
+    scale = np.linspace(0.5, 2.0, 6)
+    # lambda_j w_j^2 on x is the plain penalty on x / sqrt(lambda_j).
+    weighted, f = solve(SmoothedNewton(), Hinge(), WeightedL2(scale, 0.01), X, y, 1e-8)
+    plain, g = solve(SmoothedNewton(), Hinge(), L2(0.01), X / np.sqrt(scale), y, 1e-8)
+    assert f == pytest.approx(g, rel=1e-6)
+    np.testing.assert_allclose(weighted.coef * np.sqrt(scale), plain.coef, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Pinball(0.4), EpsilonInsensitive(0.3)], ids=repr)
+def test_a_smoothed_loss_lies_above_and_comes_closer(loss):
+    p = np.linspace(-3, 3, 301)
+    exact = np.array([loss.value(1.0, v) for v in p])
+    worst = []
+    for width in (0.5, 0.1, 0.01):
+        rounded = np.array([loss.smoothed(width).value(1.0, v) for v in p])
+        assert np.all(rounded >= exact - 1e-12)
+        worst.append(np.max(rounded - exact))
+    assert worst[0] > worst[1] > worst[2]
+    assert worst[2] < 0.02
+
+
+def test_least_squares_is_one_step():
+    X, _, target = data()
+    result, _ = solve(ProximalNewton(), LeastSquares(), Box(-9.0, 9.0), X, target, 1e-10)
+    exact = np.linalg.lstsq(np.column_stack([X, np.ones(150)]), target, rcond=None)[0]
+    np.testing.assert_allclose(result.coef, exact[:-1], atol=1e-6)
