@@ -12,6 +12,7 @@ from pathlib import Path
 CLAIMS = {
     "linear_accuracy": "Time to LIBLINEAR's test error",
     "linear_optimum": "Time to the optimum",
+    "peer_table": "All peers",
     "online_epoch": "One online epoch",
     "sparse_models": "Sparse models",
     "defaults": "Untuned defaults",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,13 +35,20 @@ def liblinear(
     repeats: int = 3,
     bias: int = 1,
 ) -> tuple[Linear, Timed]:
+    time = timed(trainer(X, y, solver, C, eps, bias), repeats)
+    return time.result, time
+
+
+def trainer(
+    X: Any, y: np.ndarray, solver: int, C: float = 1.0, eps: float | None = None, bias: int = 1
+) -> Callable[[], Linear]:
+    """A call that trains; the data are converted here, before it is timed."""
     from liblinear.liblinear import parameter, problem
     from liblinear.liblinearutil import train
 
     data = problem(y.astype(float), sp.csr_matrix(X, dtype=np.float64), bias=bias)
     options = f"-s {solver} -c {C} -B {bias} -q" + (f" -e {eps}" if eps else "")
-    time = timed(lambda: train(data, parameter(options)), repeats)
-    return _model(time.result, X.shape[1], bias > 0), time
+    return lambda: _model(train(data, parameter(options)), X.shape[1], bias > 0)
 
 
 def _model(model: Any, d: int, bias: bool) -> Linear:

@@ -108,7 +108,7 @@ class LinearModel(BaseEstimator):
             )
         tol = default_tolerance(solver, loss, rows.shape) if self.tol is None else self.tol
         problem = replace(draft, penalty=penalty, tol=tol)
-        passes = solver.default_passes if self.max_iter is None else self.max_iter
+        passes = self.max_iter or solver.planned_passes(rows.shape)
         return Setup(problem, solver, driver.Plan(passes, self.order, self.steps, self.trace))
 
     def _penalty(self, draft: Problem, chunk: Chunk, streaming: bool) -> Penalty:

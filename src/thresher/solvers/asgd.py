@@ -160,6 +160,10 @@ class AveragedSGD(Solver):
     default_passes = 2
     joint = True
 
+    def planned_passes(self, shape: tuple[int, int]) -> int:
+        """Two, or as many as give each weight some 600 rows to learn from."""
+        return int(min(max(self.default_passes, 600 * shape[1] / max(shape[0], 1)), 20))
+
     def check(self, problem: Problem) -> None:
         if self.eta0 is not None and not 0.0 < self.eta0 * max(problem.ridge, 1e-300) < 1.0:
             raise ValueError(

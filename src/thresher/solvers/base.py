@@ -133,6 +133,10 @@ class Solver:
     joint: ClassVar[bool] = False
     batch: int = 1
 
+    def planned_passes(self, shape: tuple[int, int]) -> int:
+        """Most passes over (rows, features) when the user gives no number."""
+        return self.default_passes
+
     def check(self, problem: Problem) -> None:
         """Refuse what the hyper-parameters cannot do; called once before any work."""
 

@@ -23,6 +23,7 @@ that.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -50,7 +51,8 @@ class DualDescentState(NamedTuple):
     reach: float  # the last pass's largest change of a prediction: the shrinking window
     step: int
     gap: float  # relative duality gap of the last pass
-    verified: bool  # that pass visited every row
+    verifying: bool  # the next pass visits every row on one thread, to confirm the gap
+    verified: bool  # the last pass did
 
 
 @njit(cache=True, nogil=True)
@@ -108,6 +110,12 @@ def _recompute(rows, dual, scaling, w, bias):
             bias[0] += scaling * dual[i]
 
 
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Kept between passes, which may last less than starting a thread."""
+    return ThreadPoolExecutor(threads)
+
+
 @dataclass(frozen=True)
 class DualDescent(Solver):
     """Dual coordinate descent: the default where features outnumber rows, and for the optimum of
@@ -149,6 +157,7 @@ class DualDescent(Solver):
         return DualDescentState(
             np.zeros(problem.n_features), np.zeros(1), np.zeros(n), sqnorm,
             chunk.order.astype(np.int64), chunk.order.size, 0.0, math.inf, 0, math.inf, False,
+            False,
         )  # fmt: skip
 
     def update(self, problem: Problem, s: DualDescentState, chunk: Chunk) -> DualDescentState:
@@ -156,7 +165,7 @@ class DualDescent(Solver):
         cost = chunk.weight * (1.0 / (problem.ridge * n))
         scaling = self._scaling(problem)
         whole = s.n_active == n
-        single = self.threads == 1 or (whole and s.step > 0)
+        single = self.threads == 1 or s.verifying
         common = (s.dual, s.sqnorm, s.w, s.bias, scaling, problem.loss, s.reach)
         if single:
             n_active, gap, primal, rested, largest, norm = _pass(
@@ -170,13 +179,15 @@ class DualDescent(Solver):
         primal += s.resting + 0.5 * norm
         relative, resting = gap / max(primal, 1e-300), s.resting + rested
         reach = largest if largest > 0.0 else math.inf
-        if relative <= (problem.tol or 0.0) and not whole:
-            n_active, resting, reach = n, 0.0, math.inf  # everyone back for the verifying pass
+        verified = whole and single
+        verifying = relative <= (problem.tol or 0.0) and not verified
+        if verifying:
+            n_active, resting, reach = n, 0.0, math.inf
             if self.threads > 1:
                 _recompute(chunk.rows, s.dual, scaling, s.w, s.bias)
         return s._replace(
             n_active=n_active, resting=resting, reach=reach, step=s.step + 1, gap=relative,
-            verified=whole and single,
+            verifying=verifying, verified=verified,
         )  # fmt: skip
 
     def _parallel_pass(self, problem, s, chunk, cost, common):  # type: ignore[no-untyped-def]
@@ -189,8 +200,7 @@ class DualDescent(Solver):
                 chunk.rows, chunk.y, cost, parts[k], parts[k].size, *common, seed
             )
 
-        with ThreadPoolExecutor(self.threads) as pool:
-            results = list(pool.map(work, range(self.threads)))
+        results = list(_pool(self.threads).map(work, range(self.threads)))
         kept = [part[: r[0]].copy() for part, r in zip(parts, results, strict=True)]
         rest = [part[r[0] :].copy() for part, r in zip(parts, results, strict=True)]
         s.active[: s.n_active] = np.concatenate(kept + rest)
