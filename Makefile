@@ -25,7 +25,7 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
-reproduce: $(VENV)/.core
+reproduce: $(VENV)/.bench
 	$(BIN)/python -m reproduction
 
 clean:

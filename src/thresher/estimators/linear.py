@@ -163,7 +163,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             )
         self._check_options()
         X, y = _input.checked_Xy(self, X, y, reset=True, numeric=False)
-        check_classification_targets(y)
+        _check_labels(y)
         weight = _input.check_weight(sample_weight, X)
         self.classes_, codes = _classes(y, weight)
         self._reset()
@@ -185,7 +185,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """
         first = not hasattr(self, "_stream")
         X, y = _input.checked_Xy(self, X, y, reset=first, numeric=False)
-        check_classification_targets(y)
+        _check_labels(y)
         if first:
             if classes is None and not hasattr(self, "classes_"):
                 raise ValueError("classes must be passed on the first call to partial_fit")
@@ -391,7 +391,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
 
 def _classes(y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    classes, codes = np.unique(y, return_inverse=True)
+    classes = _distinct(y)
+    codes = np.searchsorted(classes, y)  # cheaper than np.unique's own inverse, which sorts
     present = classes if weight is None else np.unique(y[weight > 0.0])
     if present.size < 2:
         raise ValueError(
@@ -399,6 +400,19 @@ def _classes(y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.n
             f"one class: {present[0]!r}"
         )
     return classes, codes
+
+
+def _check_labels(y: np.ndarray) -> None:
+    if y.dtype.kind not in "biuUS":  # integers and strings are labels; floats may be targets
+        check_classification_targets(y)
+
+
+def _distinct(y: np.ndarray) -> np.ndarray:
+    """Sorted distinct labels; by counting where they are small integers, which is most often."""
+    if y.dtype.kind in "iu" and y.size and int(y.max()) - int(y.min()) < 10_000:
+        low = int(y.min())
+        return (np.flatnonzero(np.bincount(y.astype(np.int64) - low)) + low).astype(y.dtype)
+    return np.unique(y)
 
 
 def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

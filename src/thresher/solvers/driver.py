@@ -126,9 +126,9 @@ def _orders(solver: Solver, seed: int, rows: np.ndarray, plan: Plan) -> Iterator
         for _ in range(plan.steps or plan.passes):
             yield rows
         return
-    visits = math.inf if plan.steps is None else plan.steps * solver.batch
+    left = math.inf if plan.steps is None else plan.steps
     passes = 0
-    while visits > 0 and (plan.steps is not None or passes < plan.passes):
+    while left > 0 and (plan.steps is not None or passes < plan.passes):
         if plan.order == "sequential":
             order = rows
         elif plan.order == "shuffle":
@@ -136,9 +136,9 @@ def _orders(solver: Solver, seed: int, rows: np.ndarray, plan: Plan) -> Iterator
         else:
             draws = generator(seed, 2, passes).integers(rows.size, size=rows.size)
             order = rows[draws]
-        order = order[: int(min(visits, order.size))]
+        order = order[: int(min(left * solver.batch, order.size))]
         yield order
-        visits -= order.size
+        left -= math.ceil(order.size / solver.batch)
         passes += 1
 
 
@@ -234,7 +234,7 @@ def objective(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: float
 
 
 def best_on_sample(
-    candidates: list[Solver], problem: Problem, chunk: Chunk, share: float = 0.05
+    candidates: list[Solver], problem: Problem, chunk: Chunk, share: float = 0.04
 ) -> Solver:
     """The candidate with the lowest objective on unseen rows after one pass over a sample.
 

@@ -37,7 +37,7 @@ def precisions(method: Any, solver: Solver, problem: Problem, chunk: Chunk) -> n
                 f"precisions must be {problem.n_features} positive numbers, one per feature"
             )
     elif method == "ard":
-        variances = ard_variances(*_moments(chunk, problem.n_features))
+        variances = ard_variances(*_moments(chunk, problem))
         values = 1.0 / np.maximum(variances, 1e-12 * max(variances.max(), 1e-300))
     else:
         values = _cross_validated(solver, problem, chunk)
@@ -52,18 +52,28 @@ def weighted(values: np.ndarray, strength: float) -> WeightedL2 | L2:
 
 
 @njit(cache=True, nogil=True)
-def _accumulate(rows, y, weight, order, gram, moment):
+def _accumulate(rows, y, weight, order, gram, moment, total):
+    mass, targets = 0.0, 0.0
     for r in range(order.size):
         i = order[r]
+        mass += weight[i]
+        targets += weight[i] * y[i]
+        rows.add(i, weight[i], total)
         for k in range(rows.start(i), rows.stop(i)):
             j, x = rows.column(i, k), weight[i] * rows.element(i, k)
             moment[j] += x * y[i]
             rows.add(i, x, gram[j])
+    return mass, targets
 
 
-def _moments(chunk: Chunk, d: int) -> tuple[np.ndarray, np.ndarray]:
-    gram, moment = np.zeros((d, d)), np.zeros(d)
-    _accumulate(*chunk, gram, moment)
+def _moments(chunk: Chunk, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """X'X and X'y; about the means where an intercept takes those up."""
+    d = problem.n_features
+    gram, moment, total = np.zeros((d, d)), np.zeros(d), np.zeros(d)
+    mass, targets = _accumulate(*chunk, gram, moment, total)
+    if problem.fit_intercept:
+        gram -= np.outer(total, total) / mass
+        moment -= total * (targets / mass)
     return gram, moment
 
 
@@ -129,7 +139,7 @@ def _cross_validated(
         for k in range(folds):
             train = np.concatenate([p for i, p in enumerate(parts) if i != k])
             state = solver.init(fold_problem, chunk)
-            for _ in range(2):
+            for _ in range(max(2, -(-200 * solver.batch // train.size))):  # 200 updates at least
                 state = solver.update(fold_problem, state, chunk._replace(order=train))
             coef, bias = solver.finish(fold_problem, state)
             total += driver.mean_loss(fold_problem, chunk._replace(order=parts[k]), coef, bias)

@@ -1,0 +1,138 @@
+"""Checks of a solver: the same model whatever the layout, the chunks and the interruptions."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from thresher import registry
+from thresher._rows import as_rows
+from thresher._terms import capabilities
+from thresher.losses import Loss
+from thresher.penalties import Penalty
+from thresher.solvers import Chunk, Problem, Solver, driver
+from thresher.solvers.base import check_compatible
+from thresher.testing._require import require, require_dataclass
+
+
+def check_solver(
+    solver: Solver,
+    loss: Loss | None = None,
+    penalty: Penalty | None = None,
+    dtype: Any = np.float64,
+    seed: int = 0,
+) -> None:
+    """Check that a solver is a state and an update, on a small problem.
+
+    Sparse rows give what dense ones give; the result depends neither on how the rows are cut into
+    chunks nor on an interruption; ``finish`` changes nothing; merging one state changes nothing;
+    rows of weight zero might as well not be there; and training beats the model that is zero.
+    ``loss`` and ``penalty`` default to built-in ones that offer what the solver needs.
+    """
+    require_dataclass(solver, Solver)
+    name, dtype = type(solver).__name__, np.dtype(dtype)
+    loss = loss or _first_compatible(registry.LOSSES, ("logistic",), solver.loss_needs)
+    preferred = (solver.default_penalty, "l2", "l1")
+    penalty = penalty or _first_compatible(
+        registry.PENALTIES, preferred, solver.penalty_needs, strength=0.01
+    )
+    X, y = _toy(loss, dtype, seed)
+    problem = Problem(loss, penalty, X.shape[1], dtype=dtype, seed=seed)
+    check_compatible(solver, problem)
+    dense = driver.whole(as_rows(X), y, np.ones(y.size))
+    thin = driver.whole(as_rows(sparse.csr_array(X)), y, np.ones(y.size))
+    solver, problem = solver.prepare(problem, dense)
+    tol = 1e-7 if dtype == np.float64 else 2e-3
+
+    orders = _visits(solver, dense, seed)
+    state, model = _feed(solver, problem, dense, orders)
+    require(
+        model[0].shape == (X.shape[1],) and np.all(np.isfinite(model[0])), f"{name}: coef {model}"
+    )
+    require(model[0].dtype == dtype, f"{name}: coef is {model[0].dtype}, not {dtype}")
+    frozen = pickle.dumps(state)
+    again = solver.finish(problem, state)
+    require(pickle.dumps(state) == frozen, f"{name}: finish changed the state")
+    _same_model(name, "finish, called twice,", model, again, 0.0)
+    _same_model(name, "a second run", _feed(solver, problem, dense, orders)[1], model, 0.0)
+    _same_model(name, "CSR rows", _feed(solver, problem, thin, orders)[1], model, tol)
+    pieces = _cut(orders, solver.batch) if solver.streaming else orders
+    _same_model(name, "another cut", _feed(solver, problem, dense, pieces)[1], model, 0.0)
+    resumed = _feed(solver, problem, dense, pieces, interrupt=len(pieces) // 2)[1]
+    _same_model(name, "a resumed run", resumed, model, 0.0)
+    if type(solver).merge is not Solver.merge:
+        merged = solver.finish(problem, solver.merge([pickle.loads(frozen)], [1.0]))
+        _same_model(name, "merge of one", merged, model, tol)
+    _check_zero_weights(solver, problem, X, y, name)
+    zero = driver.objective(problem, dense, np.zeros_like(model[0]), 0.0)
+    after = driver.objective(problem, dense, *model)
+    require(after < zero, f"{name}: objective {after} after training, {zero} for the zero model")
+
+
+def _first_compatible(
+    table: dict[str, Any], preferred: Iterable[str], needs: frozenset[str], **fields: Any
+) -> Any:
+    for name in (*preferred, *table):
+        cls = table[name]
+        if needs <= capabilities(cls.__new__(cls)):
+            return registry.resolve(name, cls.__mro__[1], name, **fields)
+    raise AssertionError(f"no built-in term offers {', '.join(sorted(needs))}: pass one")
+
+
+def _toy(loss: Loss, dtype: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """80 rows of 12 features, half of them zero, one row empty."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(80, 12)) * (rng.uniform(size=(80, 12)) < 0.5)
+    X[7] = 0.0
+    p = X @ (rng.normal(size=12) * (np.arange(12) < 6)) + 0.3 + 0.3 * rng.normal(size=80)
+    y = np.where(p > 0.0, 1.0, -1.0) if "classification" in loss.tasks else p
+    return X.astype(dtype), y
+
+
+def _visits(solver: Solver, chunk: Chunk, seed: int) -> list[np.ndarray]:
+    """Visiting orders, one for each update."""
+    if not solver.streaming:
+        return [chunk.order] * 12
+    rng = np.random.default_rng(seed)
+    return [np.concatenate([rng.permutation(chunk.order) for _ in range(4)])]
+
+
+def _cut(orders: list[np.ndarray], batch: int) -> list[np.ndarray]:
+    order = np.concatenate(orders)
+    marks = batch * np.array([1, 2, 9, 30, 31, 100])
+    return np.split(order, marks[marks < order.size])
+
+
+def _feed(
+    solver: Solver, problem: Problem, chunk: Chunk, orders: list[np.ndarray],
+    interrupt: int | None = None,
+) -> Any:  # fmt: skip
+    state = solver.init(problem, chunk)
+    for k, order in enumerate(orders):
+        if k == interrupt:
+            state = pickle.loads(pickle.dumps(state))
+        state = solver.update(problem, state, chunk._replace(order=order))
+    return state, solver.finish(problem, state)
+
+
+def _same_model(name: str, what: str, got: Any, wanted: Any, tol: float) -> None:
+    """Equal to ``tol`` relative to the largest coefficient; to the bit where it is zero."""
+    scale = max(1.0, float(np.max(np.abs(wanted[0]))), abs(wanted[1]))
+    error = max(float(np.max(np.abs(got[0] - wanted[0]))), abs(got[1] - wanted[1])) / scale
+    require(error <= tol, f"{name}: {what} differs by {error:.3g} (allowed {tol:.3g})")
+
+
+def _check_zero_weights(
+    solver: Solver, problem: Problem, X: np.ndarray, y: np.ndarray, name: str
+) -> None:
+    weight = np.ones(y.size)
+    weight[::3] = 0.0
+    models = []
+    for rows in (slice(None), weight > 0.0):
+        chunk = driver.whole(as_rows(X[rows]), y[rows], weight[rows])
+        models.append(_feed(solver, problem, chunk, _visits(solver, chunk, 0))[1])
+    _same_model(name, "training with rows of weight zero", models[0], models[1], 0.0)
