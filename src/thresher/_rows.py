@@ -55,9 +55,8 @@ class Rows(Term):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, eq=False)
-class Dense(Rows):
-    """Rows of a C-ordered matrix."""
+class _DenseLayout(Rows):
+    """What holds for every row of a C-ordered matrix ``X``."""
 
     X: np.ndarray
 
@@ -72,6 +71,65 @@ class Dense(Rows):
     @property
     def stored(self) -> int:
         return self.X.size
+
+    def fetch(self, i):
+        d = self.X.shape[1]
+        if d > 24:  # shorter rows come with the lines of their neighbours
+            for j in range(0, min(d, 128), 16):
+                prefetch(self.X, i * d + j)
+
+    def start(self, i):
+        return 0
+
+    def stop(self, i):
+        return self.X.shape[1]
+
+    def column(self, i, k):
+        return k
+
+
+class _SparseLayout(Rows):
+    """What holds for compressed sparse rows."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    n_features: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.indptr.size - 1, self.n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.data.dtype
+
+    @property
+    def stored(self) -> int:
+        return self.data.size
+
+    def fetch(self, i):
+        k = self.indptr[i]
+        prefetch(self.data, k)
+        prefetch(self.indices, k)
+        prefetch(self.data, k + 16)
+        prefetch(self.indices, k + 16)
+
+    def start(self, i):
+        return self.indptr[i]
+
+    def stop(self, i):
+        return self.indptr[i + 1]
+
+    def column(self, i, k):
+        return self.indices[k]
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(_DenseLayout):
+    """Rows of a C-ordered matrix."""
+
+    X: np.ndarray
 
     @reassociate
     def dot(self, i, w):
@@ -94,21 +152,6 @@ class Dense(Rows):
         for j in range(x.size):
             total += x[j] * x[j]
         return total
-
-    def fetch(self, i):
-        d = self.X.shape[1]
-        if d > 24:  # shorter rows come with the lines of their neighbours
-            for j in range(0, min(d, 128), 16):
-                prefetch(self.X, i * d + j)
-
-    def start(self, i):
-        return 0
-
-    def stop(self, i):
-        return self.X.shape[1]
-
-    def column(self, i, k):
-        return k
 
     def element(self, i, k):
         return self.X[i, k]
@@ -145,25 +188,13 @@ class Dense(Rows):
 
 
 @dataclass(frozen=True, eq=False)
-class CSR(Rows):
+class CSR(_SparseLayout):
     """Rows of a compressed sparse matrix without repeated entries."""
 
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
     n_features: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.indptr.size - 1, self.n_features
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.data.dtype
-
-    @property
-    def stored(self) -> int:
-        return self.data.size
 
     @reassociate
     def dot(self, i, w):
@@ -186,22 +217,6 @@ class CSR(Rows):
         for k in range(self.indptr[i], self.indptr[i + 1]):
             total += data[k] * data[k]
         return total
-
-    def fetch(self, i):
-        k = self.indptr[i]
-        prefetch(self.data, k)
-        prefetch(self.indices, k)
-        prefetch(self.data, k + 16)
-        prefetch(self.indices, k + 16)
-
-    def start(self, i):
-        return self.indptr[i]
-
-    def stop(self, i):
-        return self.indptr[i + 1]
-
-    def column(self, i, k):
-        return self.indices[k]
 
     def element(self, i, k):
         return self.data[k]
@@ -229,24 +244,12 @@ class CSR(Rows):
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledDense(Rows):
+class ScaledDense(_DenseLayout):
     """Dense rows read as ``(x - shift) * scale``."""
 
     X: np.ndarray
     shift: np.ndarray
     scale: np.ndarray
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.X.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.X.dtype
-
-    @property
-    def stored(self) -> int:
-        return self.X.size
 
     @reassociate
     def dot(self, i, w):
@@ -271,21 +274,6 @@ class ScaledDense(Rows):
             total += z * z
         return total
 
-    def fetch(self, i):
-        d = self.X.shape[1]
-        if d > 24:  # shorter rows come with the lines of their neighbours
-            for j in range(0, min(d, 128), 16):
-                prefetch(self.X, i * d + j)
-
-    def start(self, i):
-        return 0
-
-    def stop(self, i):
-        return self.X.shape[1]
-
-    def column(self, i, k):
-        return k
-
     def element(self, i, k):
         return (self.X[i, k] - self.shift[k]) * self.scale[k]
 
@@ -303,7 +291,7 @@ class ScaledDense(Rows):
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledCSR(Rows):
+class ScaledCSR(_SparseLayout):
     """Sparse rows read as ``x * scale``; a shift would fill in the zeros and is not offered."""
 
     data: np.ndarray
@@ -311,18 +299,6 @@ class ScaledCSR(Rows):
     indptr: np.ndarray
     n_features: int
     scale: np.ndarray
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.indptr.size - 1, self.n_features
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.data.dtype
-
-    @property
-    def stored(self) -> int:
-        return self.data.size
 
     @reassociate
     def dot(self, i, w):
@@ -345,22 +321,6 @@ class ScaledCSR(Rows):
             z = self.data[k] * self.scale[self.indices[k]]
             total += z * z
         return total
-
-    def fetch(self, i):
-        k = self.indptr[i]
-        prefetch(self.data, k)
-        prefetch(self.indices, k)
-        prefetch(self.data, k + 16)
-        prefetch(self.indices, k + 16)
-
-    def start(self, i):
-        return self.indptr[i]
-
-    def stop(self, i):
-        return self.indptr[i + 1]
-
-    def column(self, i, k):
-        return self.indices[k]
 
     def element(self, i, k):
         return self.data[k] * self.scale[self.indices[k]]

@@ -43,6 +43,31 @@ class LinearModel(BaseEstimator):
 
     _task: str
 
+    def __init__(
+        self, loss: Any, penalty: Any, solver: Any, alpha: float | None, fit_intercept: bool,
+        scale: bool, max_iter: int | None, steps: int | None, tol: float | None, order: str,
+        early_stopping: bool, validation_fraction: float, patience: int, n_jobs: int | None,
+        random_state: Any, trace: bool, verbose: int, callbacks: Any,
+    ):  # fmt: skip
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.max_iter = max_iter
+        self.steps = steps
+        self.tol = tol
+        self.order = order
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.trace = trace
+        self.verbose = verbose
+        self.callbacks = callbacks
+
     # ------------------------------------------------------------ nested parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -134,26 +134,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         verbose: int = 0,
         callbacks: Any = None,
     ):
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.max_iter = max_iter
-        self.steps = steps
-        self.tol = tol
-        self.order = order
+        super().__init__(
+            loss, penalty, solver, alpha, fit_intercept, scale, max_iter, steps, tol, order,
+            early_stopping, validation_fraction, patience, n_jobs, random_state, trace, verbose,
+            callbacks,
+        )  # fmt: skip
         self.class_weight = class_weight
         self.calibrate = calibrate
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.trace = trace
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Learn from all rows; ``sample_weight`` k means the same as the row k times."""
@@ -340,24 +327,11 @@ class LinearRegressor(RegressorMixin, LinearModel):
         verbose: int = 0,
         callbacks: Any = None,
     ):
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.max_iter = max_iter
-        self.steps = steps
-        self.tol = tol
-        self.order = order
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.trace = trace
-        self.verbose = verbose
-        self.callbacks = callbacks
+        super().__init__(
+            loss, penalty, solver, alpha, fit_intercept, scale, max_iter, steps, tol, order,
+            early_stopping, validation_fraction, patience, n_jobs, random_state, trace, verbose,
+            callbacks,
+        )  # fmt: skip
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
         """Learn from all rows; ``sample_weight`` k means the same as the row k times."""

@@ -1,9 +1,9 @@
 r"""Averaged SGD with a step size found on a sample: the default where rows far outnumber features.
 
 .. math:: w \leftarrow (1-\eta_t\lambda) w - \eta_t \ell'(y_i, w\cdot x_i + b)\,x_i, \qquad
-          \eta_t = \eta_0 (1 + \lambda\eta_0 t)^{-3/4}
+          \eta_t = \eta_0 (1 + \lambda\eta_0 t)^{-3/4}\,(1 - t/T)
 
-and the model is a running average of the iterates that forgets the early ones polynomially
+(T the planned number of visits, infinite in a stream), and the model is a running average of the iterates that forgets the early ones polynomially
 (Shamir and Zhang, 2013), so it is good at any time and needs no planned end.  The average is taken
 from a snapshot every K rows, K chosen so that snapshots cost a quarter of the passes at most.
 Xu (2011); Bottou's averaged SGD.
@@ -45,6 +45,11 @@ class AveragedState(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
+def _step(eta0, lam, horizon, t):
+    return eta0 * (1.0 + lam * eta0 * t) ** -0.75 * max(1.0 - t / horizon, 0.02)
+
+
+@njit(cache=True, nogil=True)
 def _snapshot(v, mean, bias, mean_bias, scale, share):
     for j in range(v.size):
         mean[j] += share * (scale * v[j] - mean[j])
@@ -53,19 +58,19 @@ def _snapshot(v, mean, bias, mean_bias, scale, share):
 
 
 @njit(cache=True, nogil=True)
-def _one(rows, y, weight, order, loss, lam, eta0, limit, every, memory, fit_bias, state):
+def _one(rows, y, weight, order, loss, lam, eta0, limit, horizon, every, memory, fit_bias, state):
     """The innermost loop avoids divisions: they would be its longest chain of dependent work."""
     v, mean, biases, mean_bias = state.direction, state.mean, state.bias, state.mean_bias
     scale, inverse, snapshots, step = state.scale, state.inverse, state.snapshots, state.step
     bias = biases[0]
-    eta = eta0 * (1.0 + lam * eta0 * (step - step % 16)) ** -0.75
+    eta = _step(eta0, lam, horizon, step - step % 16)
     shrink, grow = 1.0 - eta * lam, 1.0 / (1.0 - eta * lam)
     countdown = every - step % every
     for r in range(order.size):
         i = order[r]
         rows.fetch(order[min(r + AHEAD, order.size - 1)])
         if step % 16 == 0:  # a power per row would cost as much as the row
-            eta = eta0 * (1.0 + lam * eta0 * step) ** -0.75
+            eta = _step(eta0, lam, horizon, step)
             shrink, grow = 1.0 - eta * lam, 1.0 / (1.0 - eta * lam)
         slope = weight[i] * loss.deriv(y[i], scale * rows.dot(i, v) + bias)
         scale *= shrink
@@ -95,19 +100,32 @@ def _one(rows, y, weight, order, loss, lam, eta0, limit, every, memory, fit_bias
 
 @njit(cache=True, nogil=True)
 def _joint(
-    rows, y, weight, order, loss, lam, eta0, limit, every, memory, fit_bias, n_classes, state
+    rows,
+    y,
+    weight,
+    order,
+    loss,
+    lam,
+    eta0,
+    limit,
+    horizon,
+    every,
+    memory,
+    fit_bias,
+    n_classes,
+    state,
 ):
     """All one-vs-rest models at once; y holds class numbers."""
     W, mean, bias, mean_bias = state.direction, state.mean, state.bias, state.mean_bias
     scale, snapshots, step = state.scale, state.snapshots, state.step
-    eta = eta0 * (1.0 + lam * eta0 * (step - step % 16)) ** -0.75
+    eta = _step(eta0, lam, horizon, step - step % 16)
     margins = np.zeros_like(bias)
     slopes = np.zeros_like(bias)
     for r in range(order.size):
         i = order[r]
         rows.fetch(order[min(r + AHEAD, order.size - 1)])
         if step % 16 == 0:
-            eta = eta0 * (1.0 + lam * eta0 * step) ** -0.75
+            eta = _step(eta0, lam, horizon, step)
         for c in range(margins.size):
             margins[c] = 0.0
         rows.dots(i, W, margins)
@@ -151,11 +169,14 @@ class AveragedSGD(Solver):
     every : rows between snapshots of the average; None: max(16, 4 d / mean non-zeros), in a stream
         d / 8 within 16 .. 4096
     memory : how fast the average forgets: 0 is the plain mean, larger weighs late iterates more
+    horizon : rows to be visited in all, over which the steps fall to zero; set by ``fit``, infinite
+        in a stream
     """
 
     eta0: float | None = None
     every: int | None = None
     memory: float = 2.0
+    horizon: float = math.inf
     penalty_needs = frozenset({"quadratic", "uniform"})
     default_passes = 2
     joint = True
@@ -182,8 +203,11 @@ class AveragedSGD(Solver):
         smoothness = problem.loss.smoothness if math.isfinite(problem.loss.smoothness) else 1.0
         unit = 1.0 / (smoothness * (mean_sqnorm(chunk) + problem.fit_intercept))
         longest = 0.5 / max(problem.ridge, 1e-300)  # a step of 1/alpha forgets everything
-        etas = [min(unit * m, longest) for m in (0.03, 0.1, 0.3, 1.0, 3.0)]
+        etas = [min(unit * m, longest) for m in (3.0, 1.0, 0.3, 0.1, 0.03)]
         return driver.best_on_sample(driver.variants(solver, "eta0", etas), problem, chunk), problem
+
+    def planned(self, visits: int) -> Solver:
+        return replace(self, horizon=float(visits))
 
     def for_stream(self, problem: Problem) -> Solver:
         return replace(self, every=self.every or min(max(problem.n_features // 8, 16), 4096))
@@ -198,13 +222,9 @@ class AveragedSGD(Solver):
     def update(self, problem: Problem, state: AveragedState, chunk: Chunk) -> AveragedState:
         every = self.every or snapshot_interval(problem, chunk)
         settings = (
-            problem.loss,
-            problem.ridge,
-            self.eta0 or 0.1,
-            _limit(problem),
-            every,
+            problem.loss, problem.ridge, self.eta0 or 0.1, _limit(problem), float(self.horizon), every,
             self.memory,
-        )
+        )  # fmt: skip
         if problem.outputs == 1:
             return _one(*chunk, *settings, problem.fit_intercept, state)
         return _joint(*chunk, *settings, problem.fit_intercept, problem.outputs, state)

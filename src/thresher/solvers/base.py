@@ -89,7 +89,13 @@ class Chunk(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One line of a trace, taken after ``step`` updates."""
+    """One line of a trace, taken after ``step`` updates.
+
+    ``regret`` is the loss paid online so far, each row's just before its update, less what the
+    current model would pay for as many rows; NaN for solvers that keep no such account (averaged
+    SGD, for its speed, and the batch solvers).  ``stability`` is the share of the non-zero weights,
+    of this and the last record together, that kept their sign.
+    """
 
     passes: int
     step: int
@@ -143,6 +149,10 @@ class Solver:
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
         """Fill in the hyper-parameters that are to be chosen from the data."""
         return self, problem
+
+    def planned(self, visits: int) -> Solver:
+        """Make use of knowing how many rows will be visited in all."""
+        return self
 
     def for_stream(self, problem: Problem) -> Solver:
         """Fix what must not depend on how a stream is cut into chunks."""
@@ -204,6 +214,11 @@ def _alternatives(role: str, needs: frozenset[str]) -> str:
 
 def _class_capabilities(cls: Any) -> frozenset[str]:
     return capabilities(cls.__new__(cls))
+
+
+def check_batch(solver: Solver) -> None:
+    if solver.batch < 1:
+        raise ValueError(f"{type(solver).__name__}: batch must be at least 1, got {solver.batch}")
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -81,6 +80,8 @@ def run(
     """Prepare, pass over ``chunk`` until the plan, the tolerance or the monitor says stop."""
     check_compatible(solver, problem)
     if state is None:
+        visits = plan.passes * chunk.order.size
+        solver = solver.planned(visits if plan.steps is None else plan.steps * solver.batch)
         solver, problem = solver.prepare(problem, chunk)
         state = solver.init(problem, chunk)
     coef, intercept = solver.finish(problem, state)
@@ -91,7 +92,7 @@ def run(
         for part in _parts(order, solver.batch, plan.trace and solver.streaming):
             state = solver.update(problem, state, chunk._replace(order=part))
             if tracer is not None:
-                tracer.add(passes, state, *solver.finish(problem, state), order)
+                tracer.add(passes, state, *solver.finish(problem, state))
         before = coef
         new_coef, new_intercept = solver.finish(problem, state)
         if not (np.all(np.isfinite(new_coef)) and np.all(np.isfinite(new_intercept))):
@@ -159,17 +160,13 @@ class Tracer:
         self.problem, self.chunk = problem, chunk
         self.records: list[Record] = []
         self._pattern: np.ndarray | None = None
-        self._seen = 0
 
-    def add(
-        self, passes: int, state: State, coef: np.ndarray, intercept: float, order: np.ndarray
-    ) -> None:
+    def add(self, passes: int, state: State, coef: np.ndarray, intercept: Any) -> None:
         pattern = np.sign(coef)
-        both = np.count_nonzero((pattern != 0) & (self._previous(pattern) == pattern))
-        either = np.count_nonzero((pattern != 0) | (self._previous(pattern) != 0))
+        before = np.zeros_like(pattern) if self._pattern is None else self._pattern
+        both = np.count_nonzero((pattern != 0) & (before == pattern))
+        either = np.count_nonzero((pattern != 0) | (before != 0))
         loss = mean_loss(self.problem, self.chunk, coef, intercept)
-        # Regret against the current model: what the run paid online, less what this fixed model
-        # would have paid for as many rows; both with the penalty of the current model.
         seen = int(getattr(state, "seen", 0))
         paid = float(getattr(state, "paid", math.nan))
         self.records.append(
@@ -184,9 +181,6 @@ class Tracer:
             )
         )
         self._pattern = pattern
-
-    def _previous(self, pattern: np.ndarray) -> np.ndarray:
-        return np.zeros_like(pattern) if self._pattern is None else self._pattern
 
 
 @njit(cache=True, nogil=True)
@@ -236,9 +230,9 @@ def objective(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: float
 def best_on_sample(
     candidates: list[Solver], problem: Problem, chunk: Chunk, share: float = 0.04
 ) -> Solver:
-    """The candidate with the lowest objective on unseen rows after one pass over a sample.
+    """The boldest candidate with nearly the lowest objective on unseen rows after a sample.
 
-    ``candidates`` are ordered by a step size or the like, small to large.
+    ``candidates`` are ordered from long steps to short ones.
 
     Sample and unseen rows are ``share`` of the data each (at least 500 rows, at most half).
     """
@@ -247,19 +241,16 @@ def best_on_sample(
     sample = chunk._replace(order=rows[:size])
     unseen = chunk._replace(order=rows[size : 2 * size] if size else rows)
 
-    @functools.cache
-    def score(k: int) -> float:
-        candidate = candidates[k]
+    def score(candidate: Solver) -> float:
+        candidate = candidate.planned(size)
         state = candidate.update(problem, candidate.init(problem, sample), sample)
         value = objective(problem, unseen, *candidate.finish(problem, state))
         return value if math.isfinite(value) else math.inf
 
-    # The candidates are ordered and the score has one valley: walk down it from the middle.
-    best = len(candidates) // 2
-    for direction in (-1, 1):
-        while 0 <= best + direction < len(candidates) and score(best + direction) < score(best):
-            best += direction
-    return candidates[best]
+    scores = [score(candidate) for candidate in candidates]
+    # A sample flatters caution: noise punishes long steps that pay over the whole data.
+    enough = min(scores) * 1.015
+    return next(c for c, value in zip(candidates, scores, strict=True) if value <= enough)
 
 
 def variants(solver: Any, field: str, values: list[Any]) -> list[Solver]:

@@ -17,7 +17,8 @@ import numpy as np
 from numba import njit
 
 from thresher._random import uniform
-from thresher.solvers.base import Chunk, Problem, Solver, average
+from thresher.solvers._batch import add_rows, slopes_at
+from thresher.solvers.base import Chunk, Problem, Solver, average, check_batch
 
 __all__ = ["DropoutPegasos"]
 
@@ -38,21 +39,14 @@ def _dropout(rows, y, weight, order, loss, lam, batch, radius, fit_bias, seed, s
         size = min(batch, order.size - first)
         step += 1
         eta = 1.0 / (lam * step)
-        slope_sum = 0.0
-        for r in range(size):
-            i = order[first + r]
-            p = rows.dot(i, w) + bias
-            paid += weight[i] * loss.value(y[i], p)
-            slopes[r] = weight[i] * loss.deriv(y[i], p) / size
-            slope_sum += slopes[r]
+        slope_sum, loss_sum = slopes_at(rows, y, weight, order, first, size, loss, w, bias, slopes)
+        paid += loss_sum
         seen += size
         for j in range(w.size):
             square = w[j] * w[j]
             if square > 0.0 and uniform(seed, step, j) * (1.0 + square) < square:
                 w[j] *= 1.0 - 1.0 / step
-        for r in range(size):
-            if slopes[r] != 0.0:
-                rows.add(order[first + r], -eta * slopes[r], w)
+        add_rows(rows, order, first, size, -eta, slopes, w)
         if fit_bias:
             bias -= min(eta, 1.0 / math.sqrt(step)) * slope_sum
         sqnorm = 0.0
@@ -78,8 +72,7 @@ class DropoutPegasos(Solver):
     penalty_needs = frozenset({"quadratic", "uniform"})
 
     def check(self, problem: Problem) -> None:
-        if self.batch < 1:
-            raise ValueError(f"DropoutPegasos: batch must be at least 1, got {self.batch}")
+        check_batch(self)
         if not problem.ridge > 0.0:
             raise ValueError("DropoutPegasos steps are 1/(alpha t): alpha must be positive")
 

@@ -28,7 +28,8 @@ from numba import njit
 from thresher import schedules
 from thresher._rows import scaled
 from thresher.solvers import driver, relevance
-from thresher.solvers.base import Chunk, Problem, Solver, average, precisions
+from thresher.solvers._batch import add_rows, slopes_at
+from thresher.solvers.base import Chunk, Problem, Solver, average, check_batch, precisions
 
 __all__ = ["SGD", "Pegasos", "WeightedPegasos"]
 
@@ -176,7 +177,7 @@ class Pegasos(_ScaledSolver):
     penalty_needs = frozenset({"quadratic"})
 
     def check(self, problem: Problem) -> None:
-        _check_batch(self)
+        check_batch(self)
         if self.bias not in ("gradient", "residual"):
             raise ValueError(f"Pegasos: bias must be 'gradient' or 'residual', got {self.bias!r}")
         if not np.all(precisions(problem) > 0.0):
@@ -263,7 +264,7 @@ class SGD(_ScaledSolver):
     penalty_needs = frozenset({"subgrad"})
 
     def check(self, problem: Problem) -> None:
-        _check_batch(self)
+        check_batch(self)
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
         return tuned_schedule(self, problem, chunk), problem
@@ -292,19 +293,12 @@ def _subgradient_sgd(
         size = min(batch, order.size - first)
         step += 1
         eta = schedule.at(step)
-        slope_sum = 0.0
-        for r in range(size):
-            i = order[first + r]
-            p = rows.dot(i, w) + bias
-            paid += weight[i] * loss.value(y[i], p)
-            slopes[r] = weight[i] * loss.deriv(y[i], p) / size
-            slope_sum += slopes[r]
+        slope_sum, loss_sum = slopes_at(rows, y, weight, order, first, size, loss, w, bias, slopes)
+        paid += loss_sum
         seen += size
         for j in range(w.size):
             w[j] -= eta * penalty.subgrad(w[j], j)
-        for r in range(size):
-            if slopes[r] != 0.0:
-                rows.add(order[first + r], -eta * slopes[r], w)
+        add_rows(rows, order, first, size, -eta, slopes, w)
         if bias_mode == 1:
             bias -= min(eta, 1.0 / math.sqrt(step)) * slope_sum
         if 0 <= average_from < step:
@@ -325,11 +319,6 @@ def _mean_residual(rows, y, weight, order, w):
     return total / mass
 
 
-def _check_batch(solver: Solver) -> None:
-    if solver.batch < 1:
-        raise ValueError(f"{type(solver).__name__}: batch must be at least 1, got {solver.batch}")
-
-
 def tuned_schedule(solver: Any, problem: Problem, chunk: Chunk) -> Solver:
     """Fill in a missing schedule: theta / sqrt(t), theta the best of a few on a sample.
 
@@ -339,7 +328,7 @@ def tuned_schedule(solver: Any, problem: Problem, chunk: Chunk) -> Solver:
     if solver.schedule is not None:
         return solver
     norm = math.sqrt(mean_sqnorm(chunk) + 1e-12)
-    schedules_ = [schedules.InverseRoot(m / norm) for m in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)]
+    schedules_ = [schedules.InverseRoot(m / norm) for m in (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)]
     return driver.best_on_sample(driver.variants(solver, "schedule", schedules_), problem, chunk)
 
 

@@ -20,7 +20,8 @@ import numpy as np
 from numba import njit
 
 from thresher import schedules
-from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers._batch import add_rows, slopes_at
+from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import tuned_schedule
 
 __all__ = ["FOBOS", "TruncatedGradient"]
@@ -105,17 +106,10 @@ def _eager(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, sta
         size = min(batch, order.size - first)
         step += 1
         eta = schedule.at(step)
-        slope_sum = 0.0
-        for r in range(size):
-            i = order[first + r]
-            p = rows.dot(i, w) + bias
-            paid += weight[i] * loss.value(y[i], p)
-            slopes[r] = weight[i] * loss.deriv(y[i], p) / size
-            slope_sum += slopes[r]
+        slope_sum, loss_sum = slopes_at(rows, y, weight, order, first, size, loss, w, bias, slopes)
+        paid += loss_sum
         seen += size
-        for r in range(size):
-            if slopes[r] != 0.0:
-                rows.add(order[first + r], -eta * slopes[r], w)
+        add_rows(rows, order, first, size, -eta, slopes, w)
         for j in range(w.size):
             w[j] = penalty.prox(w[j], eta, j)
         if fit_bias:
@@ -130,8 +124,7 @@ class _Proximal(Solver):
     ceiling: float = math.inf
 
     def check(self, problem: Problem) -> None:
-        if self.batch < 1:
-            raise ValueError(f"{type(self).__name__}: batch must be at least 1, got {self.batch}")
+        check_batch(self)
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
         return tuned_schedule(self, problem, chunk), problem

@@ -28,6 +28,7 @@ from numba import njit
 
 from thresher._random import generator
 from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.driver import penalty_value
 from thresher.solvers.newton import derivatives, predict, shifted_loss
 
 __all__ = ["ProximalNewton"]
@@ -114,14 +115,6 @@ def _penalty_change(penalty, coordinates, w, delta, t):
     return total
 
 
-@njit(cache=True, nogil=True)
-def _penalty_total(penalty, w):
-    total = 0.0
-    for j in range(w.size):
-        total += penalty.value(w[j], j)
-    return total
-
-
 @dataclass(frozen=True)
 class ProximalNewton(Solver):
     """Proximal Newton on working sets: the default for sparse penalties and smooth losses.
@@ -159,7 +152,7 @@ class ProximalNewton(Solver):
         no_hessian = np.zeros((0, 0))
         value = derivatives(*chunk, problem.loss, s.p, gradient, no_hessian, False) / n
         gradient /= n
-        value += _penalty_total(problem.penalty, s.w)
+        value += penalty_value(problem, s.w)
         chosen, complete = self._working_set(problem, s.w, gradient)
         delta = self._model_step(problem, s, chunk, chosen, gradient)
         direction = np.zeros(d)

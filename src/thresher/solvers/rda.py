@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from thresher.solvers import driver
-from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
 
 __all__ = ["RDA", "AdaptiveRDA"]
@@ -124,8 +124,7 @@ class _DualAveraging(Solver):
 
     def check(self, problem: Problem) -> None:
         name = type(self).__name__
-        if self.batch < 1:
-            raise ValueError(f"{name}: batch must be at least 1, got {self.batch}")
+        check_batch(self)
         if self.gamma is not None and not self.gamma > 0.0:
             raise ValueError(f"{name}: gamma must be positive, got {self.gamma}")
         if not self.rho >= 0.0:

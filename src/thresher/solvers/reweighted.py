@@ -28,7 +28,7 @@ from numba import njit
 
 from thresher._terms import Term
 from thresher.solvers import driver
-from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
 
 __all__ = ["ReweightedL1", "ReweightedL2"]
@@ -159,8 +159,7 @@ class _Reweighted(Solver):
 
     def check(self, problem: Problem) -> None:
         name = type(self).__name__
-        if self.batch < 1:
-            raise ValueError(f"{name}: batch must be at least 1, got {self.batch}")
+        check_batch(self)
         if not self.epsilon > 0.0:
             raise ValueError(f"{name}: epsilon must be positive, got {self.epsilon}")
 
