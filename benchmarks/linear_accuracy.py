@@ -42,8 +42,8 @@ def run(names: list[str] | None = None) -> str:
     return (
         "Time to LIBLINEAR's own test error at C=1 (percent, within 0.1), warm calls, best of 3: "
         "CPU seconds for one thread, wall seconds for two; "
-        "LIBLINEAR is the faster of its solvers for the loss, at its default tolerance.  Two threads "
-        "serve several classes; one binary problem uses one.\n\n" + table(header, rows)
+        "LIBLINEAR is the faster of its solvers for the loss, at its default tolerance.  Two "
+        "threads serve several classes; one binary problem uses one.\n\n" + table(header, rows)
     )
 
 

@@ -235,8 +235,16 @@ def test_stream_of_several_classes(solver):
 
 
 def test_one_pass_in_order_is_a_stream(data):
-    model = LinearClassifier("logistic", solver=READY, alpha=0.01, order="sequential", max_iter=1)
-    assert identical(model.fit(*data), streamed(*data, [60], solver=READY))
+    """Of a solver whose steps do not depend on a planned end."""
+    solver = Pegasos()
+    model = LinearClassifier("logistic", solver=solver, alpha=0.01, order="sequential", max_iter=1)
+    assert identical(model.fit(*data), streamed(*data, [60], solver=solver))
+
+
+def test_planned_passes_end_with_steps_of_zero(data):
+    """Two passes planned and one planned take different steps; a stream has no end to plan for."""
+    short = LinearClassifier("logistic", solver=READY, alpha=0.01, order="sequential", max_iter=1)
+    assert not identical(short.fit(*data), streamed(*data, [60], solver=READY))
 
 
 def test_classes_of_a_stream(data):

@@ -3,10 +3,10 @@ r"""Averaged SGD with a step size found on a sample: the default where rows far 
 .. math:: w \leftarrow (1-\eta_t\lambda) w - \eta_t \ell'(y_i, w\cdot x_i + b)\,x_i, \qquad
           \eta_t = \eta_0 (1 + \lambda\eta_0 t)^{-3/4}\,(1 - t/T)
 
-(T the planned number of visits, infinite in a stream), and the model is a running average of the iterates that forgets the early ones polynomially
-(Shamir and Zhang, 2013), so it is good at any time and needs no planned end.  The average is taken
-from a snapshot every K rows, K chosen so that snapshots cost a quarter of the passes at most.
-Xu (2011); Bottou's averaged SGD.
+(T the planned number of visits, infinite in a stream), and the model is a running average of the
+iterates that forgets the early ones polynomially (Shamir and Zhang, 2013): good at any time, also
+in a stream without end.  The average is taken from a snapshot every K rows, K chosen so that
+snapshots cost a quarter of the passes at most.  Xu (2011); Bottou's averaged SGD.
 
 Cost per row O(non-zeros).  With several classes all one-vs-rest models share each visit of a row:
 weights are stored feature-major, so that one non-zero serves all classes by one vector operation.
@@ -222,8 +222,8 @@ class AveragedSGD(Solver):
     def update(self, problem: Problem, state: AveragedState, chunk: Chunk) -> AveragedState:
         every = self.every or snapshot_interval(problem, chunk)
         settings = (
-            problem.loss, problem.ridge, self.eta0 or 0.1, _limit(problem), float(self.horizon), every,
-            self.memory,
+            problem.loss, problem.ridge, self.eta0 or 0.1, _limit(problem), float(self.horizon),
+            every, self.memory,
         )  # fmt: skip
         if problem.outputs == 1:
             return _one(*chunk, *settings, problem.fit_intercept, state)
