@@ -29,10 +29,14 @@ def main(chosen: list[str]) -> None:
     for name in chosen or CLAIMS:
         print(f"== {CLAIMS[name]}", flush=True)
         sections[name] = importlib.import_module(f"benchmarks.{name}").run()
+        _write(sections)  # after each, so that a long run cut short is not lost
+    print(f"wrote {RESULTS.name}")
+
+
+def _write(sections: dict[str, str]) -> None:
     parts = [f"# Benchmark results\n\n{_machine()}"]
     parts += [f"## {CLAIMS[n]}\n<!-- {n} -->\n\n{sections[n]}" for n in CLAIMS if n in sections]
     RESULTS.write_text("\n\n".join(parts) + "\n")
-    print(f"wrote {RESULTS.name}")
 
 
 def _previous() -> dict[str, str]:

@@ -69,14 +69,26 @@ def gap(loss: str, X: Any, y: np.ndarray, w: np.ndarray) -> float:
 
 def _free_multipliers(X, y, w, margin, dual):
     """Least squares for the multipliers of the points nearest the margin, clipped to [0, 1]."""
+    from scipy.optimize import minimize
+
     near = np.argsort(np.abs(margin - 1))[: min(4 * X.shape[1], 2000, y.size)]
     dual = dual.copy()
     dual[near] = 0.0
     rest = w - X.T @ (dual * y)
-    rows = X[near].toarray() if sp.issparse(X) else X[near]
-    from scipy.optimize import lsq_linear
+    rows = X[near].astype(np.float64)
+    gram = rows @ rows.T
+    gram = (gram.toarray() if sp.issparse(gram) else gram) * np.outer(y[near], y[near])
+    target = y[near] * (rows @ rest)
 
-    fit = lsq_linear((rows * y[near, None]).T.astype(float), rest, bounds=(0, 1), max_iter=50)
+    def distance(b):
+        product = gram @ b
+        return 0.5 * b @ product - target @ b, product - target
+
+    start = np.full(near.size, 0.5)
+    fit = minimize(
+        distance, start, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * near.size,
+        options={"maxiter": 3000, "maxfun": 6000, "ftol": 1e-15, "gtol": 1e-10},
+    )  # fmt: skip
     dual[near] = fit.x
     return dual
 
