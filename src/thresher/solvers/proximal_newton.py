@@ -102,7 +102,7 @@ def _minimise_model(hessian, gradient, w, coordinates, penalty, fit_bias, delta)
                     product[b] += change * line[b]
                 largest = max(largest, change * change * curvature)
             scale = max(scale, delta[a] * delta[a] * curvature)
-        if largest <= 1e-6 * scale:
+        if largest <= 1e-4 * scale:
             break
 
 
