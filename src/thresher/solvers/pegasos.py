@@ -27,6 +27,7 @@ from numba import njit
 
 from thresher import schedules
 from thresher._rows import scaled
+from thresher.penalties import WeightedL2
 from thresher.solvers import driver, relevance
 from thresher.solvers._batch import add_rows, slopes_at
 from thresher.solvers.base import Chunk, Problem, Solver, average, check_batch, precisions
@@ -240,7 +241,7 @@ class WeightedPegasos(Solver):
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
         weights = relevance.precisions(self.precisions, self._inner(), problem, chunk)
-        penalty = relevance.weighted(weights, problem.ridge)
+        penalty = WeightedL2(weights, problem.ridge)
         return self._inner(), replace(problem, penalty=penalty)
 
 

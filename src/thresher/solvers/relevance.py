@@ -19,10 +19,10 @@ import numpy as np
 from numba import njit
 
 from thresher._random import generator
-from thresher.penalties import L2, WeightedL2
+from thresher.penalties import WeightedL2
 from thresher.solvers.base import Chunk, Problem, Solver
 
-__all__ = ["METHODS", "ard_variances", "precisions", "weighted"]
+__all__ = ["METHODS", "ard_variances", "precisions"]
 
 METHODS = ("ard", "cv")
 _SPREAD = 1e3  # the largest precision, relative to that of a typical relevant feature
@@ -45,10 +45,6 @@ def precisions(method: Any, solver: Solver, problem: Problem, chunk: Chunk) -> n
     # Irrelevant features have precisions without bound: let them not drag the others down.
     logs = np.clip(logs, None, np.median(logs[logs <= np.median(logs)]) + np.log(_SPREAD))
     return np.exp(logs - logs.mean())
-
-
-def weighted(values: np.ndarray, strength: float) -> WeightedL2 | L2:
-    return WeightedL2(values, strength)
 
 
 @njit(cache=True, nogil=True)
