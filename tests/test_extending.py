@@ -235,7 +235,7 @@ def test_a_name_is_given_once():
     with pytest.raises(ValueError, match="'hinge' already names Hinge"):
         register("hinge", SmoothHinge)
     assert LOSSES["hinge"] is not SmoothHinge
-    with pytest.raises(TypeError, match="dict is neither a Loss, a Penalty nor a Solver"):
+    with pytest.raises(TypeError, match="dict is neither a Loss, a Penalty, a Kernel nor a Solver"):
         register("thing", dict)
 
 

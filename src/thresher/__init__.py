@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "thresher.data": ["DataError", "DataSet", "Schema", "open_data"],
     "thresher.estimators": ["FitEvent", "LinearClassifier", "LinearRegressor"],
+    "thresher.kernels": [
+        "RBF", "Cosine", "Exponential", "Kernel", "Linear", "Polynomial", "Sigmoid",
+    ],
     "thresher.losses": [
         "EpsilonInsensitive", "Hinge", "Huber", "LeastSquares", "Logistic", "Loss", "ModifiedHuber",
         "Pinball", "SquaredEpsilonInsensitive", "SquaredHinge",
@@ -19,13 +23,24 @@ _HOMES = {
     "thresher.penalties": ["L1", "L2", "Box", "ElasticNet", "Penalty", "WeightedL1", "WeightedL2"],
     "thresher.registry": ["register"],
     "thresher.solvers": ["Status"],
+    "thresher.training": ["Model", "load_model", "save_model", "train"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
+    from thresher.data import DataError, DataSet, Schema, open_data
     from thresher.estimators import FitEvent, LinearClassifier, LinearRegressor
+    from thresher.kernels import (
+        RBF,
+        Cosine,
+        Exponential,
+        Kernel,
+        Linear,
+        Polynomial,
+        Sigmoid,
+    )
     from thresher.losses import (
         EpsilonInsensitive,
         Hinge,
@@ -41,6 +56,7 @@ if TYPE_CHECKING:
     from thresher.penalties import L1, L2, Box, ElasticNet, Penalty, WeightedL1, WeightedL2
     from thresher.registry import register
     from thresher.solvers import Status
+    from thresher.training import Model, load_model, save_model, train
 
 
 def __getattr__(name: str) -> Any:

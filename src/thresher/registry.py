@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from thresher import losses, penalties, solvers
+from thresher import kernels, losses, penalties, solvers
 
-__all__ = ["LOSSES", "PENALTIES", "SOLVERS", "register", "resolve"]
+__all__ = ["KERNELS", "LOSSES", "PENALTIES", "SOLVERS", "register", "resolve"]
 
 LOSSES: dict[str, type[losses.Loss]] = {
     "hinge": losses.Hinge,
@@ -31,6 +31,14 @@ PENALTIES: dict[str, type[penalties.Penalty]] = {
     "weighted_l2": penalties.WeightedL2,
     "weighted_l1": penalties.WeightedL1,
     "box": penalties.Box,
+}
+KERNELS: dict[str, type[kernels.Kernel]] = {
+    "rbf": kernels.RBF,
+    "exponential": kernels.Exponential,
+    "polynomial": kernels.Polynomial,
+    "linear": kernels.Linear,
+    "sigmoid": kernels.Sigmoid,
+    "cosine": kernels.Cosine,
 }
 SOLVERS: dict[str, type[solvers.Solver]] = {
     "asgd": solvers.AveragedSGD,
@@ -52,18 +60,19 @@ SOLVERS: dict[str, type[solvers.Solver]] = {
 _TABLES: list[tuple[type, dict[str, Any]]] = [
     (losses.Loss, LOSSES),
     (penalties.Penalty, PENALTIES),
+    (kernels.Kernel, KERNELS),
     (solvers.Solver, SOLVERS),
 ]
 
 
 def register(name: str, cls: type) -> type:
-    """Give a loss, penalty or solver class a name that every estimator and command accepts."""
+    """Give a loss, penalty, kernel or solver class a name that estimators and commands accept."""
     for base, table in _TABLES:
         if issubclass(cls, base):
             if table.setdefault(name, cls) is not cls:
                 raise ValueError(f"{name!r} already names {table[name].__name__}")
             return cls
-    raise TypeError(f"{cls.__name__} is neither a Loss, a Penalty nor a Solver")
+    raise TypeError(f"{cls.__name__} is neither a Loss, a Penalty, a Kernel nor a Solver")
 
 
 def resolve(value: Any, base: type, option: str, **defaults: Any) -> Any:

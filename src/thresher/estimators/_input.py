@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numba import njit
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from thresher._rows import Rows, as_rows, scaled
+from thresher.data.moments import Moments
 from thresher.solvers import Chunk
 
 __all__ = ["Units", "check_weight", "checked_X", "checked_Xy", "refuse_huge", "to_rows"]
@@ -102,34 +102,13 @@ class Units(NamedTuple):
         return coef, intercept
 
 
-@njit(cache=True, nogil=True)
-def _column_moments(rows, weight, mean, square):
-    """Weighted mean and centred second moment of each column (of the stored elements)."""
-    mass = np.zeros_like(mean)
-    for i in range(weight.size):
-        for k in range(rows.start(i), rows.stop(i)):
-            j, x = rows.column(i, k), rows.element(i, k)
-            mass[j] += weight[i]
-            if mass[j] > 0.0:
-                delta = x - mean[j]
-                mean[j] += delta * weight[i] / mass[j]
-                square[j] += weight[i] * delta * (x - mean[j])
-    return mass
-
-
 def learn_units(rows: Rows, weight: np.ndarray, centre: bool) -> Units:
     """Standardise: unit variance for every column that varies, and mean zero if ``centre``."""
-    mean, square = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
-    mass = _column_moments(rows, weight, mean, square)
-    total = float(weight.sum())
-    # The elements not stored are zeros: merge them as a second group (Chan et al.).
-    with np.errstate(over="ignore", invalid="ignore"):
-        square += mean**2 * mass * (total - mass) / total
-    if not np.all(np.isfinite(square)):
-        j = int(np.flatnonzero(~np.isfinite(square))[0])
-        raise ValueError(f"column {j} holds values too large to standardise: they overflow")
-    mean *= mass / total
-    deviation = np.sqrt(square / total)
+    return units_from(Moments.empty(rows.shape[1]).updated(rows, weight), centre)
+
+
+def units_from(moments: Moments, centre: bool) -> Units:
+    mean, deviation = moments.mean_and_deviation()
     varies = deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300)
     scale = np.where(varies, 1.0 / np.where(varies, deviation, 1.0), 1.0)
     return Units(mean if centre else None, scale)

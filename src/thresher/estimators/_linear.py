@@ -18,12 +18,17 @@ from sklearn.utils import check_random_state
 from thresher._rows import Rows
 from thresher.estimators import _input
 from thresher.estimators._progress import Progress
+from thresher.estimators._stream import RowStream, stream_chunk
 from thresher.losses import Loss
 from thresher.penalties import L2, Penalty, strengthened
 from thresher.registry import LOSSES, resolve
-from thresher.solvers import AveragedSGD, Chunk, Problem, Result, Solver, Status, driver
-from thresher.solvers.auto import choose_solver, default_tolerance, largest_useful_strength
-from thresher.solvers.base import check_compatible
+from thresher.solvers import Chunk, Problem, Result, Solver, Status, driver
+from thresher.solvers.auto import (
+    choose_solver,
+    choose_stream_solver,
+    default_tolerance,
+    largest_useful_strength,
+)
 
 __all__ = ["LinearModel"]
 
@@ -108,7 +113,10 @@ class LinearModel(BaseEstimator):
 
     # ------------------------------------------------------------ from parameters to a problem
 
-    def _setup(self, rows: Rows, chunk: Chunk, outputs: int, streaming: bool = False) -> Setup:
+    def _setup(
+        self, rows: Rows, chunk: Chunk, outputs: int, mass: float | None, streaming: bool = False
+    ) -> Setup:
+        """Terms, solver and plan; ``mass`` is the total weight of all rows, None if unknown."""
         self._check_options()
         loss = resolve(self.loss, Loss, "loss")
         if self._task not in loss.tasks:
@@ -122,11 +130,11 @@ class LinearModel(BaseEstimator):
             loss, L2(0.0), rows.shape[1], self.fit_intercept, rows.dtype, seed,
             self.tol, outputs,
         )  # fmt: skip
-        penalty = self._penalty(draft, chunk, streaming)
+        penalty = self._penalty(draft, chunk, mass)
         if self.solver != "auto":
             solver = resolve(self.solver, Solver, "solver")
         elif streaming:
-            solver = AveragedSGD()
+            solver = choose_stream_solver(penalty)
         else:
             solver = choose_solver(
                 loss, penalty, rows.shape, rows.stored, exact=self.tol is not None
@@ -136,7 +144,7 @@ class LinearModel(BaseEstimator):
         passes = self.max_iter or solver.planned_passes(rows.shape)
         return Setup(problem, solver, driver.Plan(passes, self.order, self.steps, self.trace))
 
-    def _penalty(self, draft: Problem, chunk: Chunk, streaming: bool) -> Penalty:
+    def _penalty(self, draft: Problem, chunk: Chunk, mass: float | None) -> Penalty:
         """The penalty object, its strength filled in from ``alpha`` or from the data."""
         penalty = self.penalty
         if penalty is None:
@@ -147,12 +155,10 @@ class LinearModel(BaseEstimator):
             return penalty if self.alpha is None else strengthened(penalty, self.alpha)
         alpha = self.alpha
         if alpha is None:
-            if streaming:
-                alpha = _STREAM_ALPHA
-            elif penalty == "l2":
-                alpha = 1.0 / self._mass
-            else:
+            if penalty != "l2":
                 alpha = 0.01 * self._largest_strength(draft, chunk)
+            else:
+                alpha = _STREAM_ALPHA if mass is None else 1.0 / mass
         return resolve(penalty, Penalty, "penalty", strength=alpha)
 
     def _largest_strength(self, draft: Problem, chunk: Chunk) -> float:
@@ -195,13 +201,13 @@ class LinearModel(BaseEstimator):
         rows = units.apply(rows) if units else rows
         held = held._replace(rows=units.apply(held.rows)) if units and held else held
         chunk = driver.whole(rows, targets, weight)
-        self._mass = float(rows.shape[0] if weight is None else weight.sum())
-        setup = self._setup(rows, chunk, outputs)
+        mass = float(rows.shape[0] if weight is None else weight.sum())
+        setup = self._setup(rows, chunk, outputs, mass)
         if outputs == 1 or setup.solver.joint:
             results = [self._run(setup, chunk, held, None)]
         else:
             results = self._one_vs_rest(setup, chunk, held, outputs)
-        self._store(results, units, setup)
+        self._store(results, units, setup.problem, setup.solver)
 
     def _one_vs_rest(self, setup: Setup, chunk: Any, held: Any, outputs: int) -> list[Result]:
         problem = replace(setup.problem, outputs=1)
@@ -241,18 +247,20 @@ class LinearModel(BaseEstimator):
         weight = np.ones(rows.shape[0]) if weight is None else weight
         return _input.learn_units(rows, weight, centre=hasattr(rows, "X") and self.fit_intercept)
 
-    def _store(self, results: list[Result], units: _input.Units | None, setup: Setup) -> None:
+    def _store(
+        self, results: list[Result], units: _input.Units | None, problem: Problem, solver: Solver
+    ) -> None:
         coef = np.concatenate([np.atleast_2d(r.coef) for r in results])
         intercept = np.concatenate([np.atleast_1d(r.intercept) for r in results]).astype(np.float64)
         if units is not None:
             coef, intercept = units.undo(coef, intercept)
-        self.coef_ = coef.astype(setup.problem.dtype, copy=False)
+        self.coef_ = coef.astype(problem.dtype, copy=False)
         self.intercept_ = intercept
         self.n_iter_ = max(r.passes for r in results)
         self.status_ = max((r.status for r in results), key=_SEVERITY.index)
         self.density_ = float(np.count_nonzero(coef) / max(coef.size, 1))
-        self.solver_ = setup.solver
-        self.penalty_ = setup.problem.penalty
+        self.solver_ = solver
+        self.penalty_ = problem.penalty
         if self.trace:
             self.trace_ = [r.trace for r in results]
         if self.status_ in (Status.MAX_ITER, Status.DIVERGED, Status.ALL_ZERO):
@@ -269,29 +277,12 @@ class LinearModel(BaseEstimator):
         if first:
             self._stream_units = self._units(rows, weight)
         rows = self._stream_units.apply(rows) if self._stream_units else rows
-        n = rows.shape[0]
-        full = np.broadcast_to(np.float64(1.0), (n,)) if weight is None else weight
-        order = (
-            np.arange(n, dtype=np.uint32)
-            if weight is None
-            else np.flatnonzero(weight).astype(np.uint32)
-        )
-        chunk = Chunk(rows, np.ascontiguousarray(targets, rows.dtype), full, order)
+        chunk = stream_chunk(rows, targets, weight)
         if first:
-            self._stream = self._open_stream(rows, chunk, outputs)
-        self._stream = [
-            (problem, solver, solver.update(problem, state, part))
-            for (problem, solver, state), part in zip(
-                self._stream, self._parts(chunk, outputs), strict=True
-            )
-        ]
-        results = []
-        for problem, solver, state in self._stream:
-            coef, intercept = solver.finish(problem, state)
-            finite = bool(np.all(np.isfinite(coef)) and np.all(np.isfinite(intercept)))
-            status = Status.COMPLETED if finite else Status.DIVERGED
-            results.append(Result(coef, intercept, status, 1, state))
-        setup = Setup(self._stream[0][0], self._stream[0][1], driver.Plan(1))
+            setup = self._setup(rows, chunk, outputs, mass=None, streaming=True)
+            self._stream = RowStream.open(setup.problem, setup.solver, chunk)
+        self._stream.update(chunk)
+        results = self._stream.results()
         if any(r.status is Status.DIVERGED for r in results):
             if not first:  # the last finite model stays
                 warnings.warn(
@@ -303,26 +294,7 @@ class LinearModel(BaseEstimator):
                 r.coef, r.intercept = np.zeros_like(r.coef), np.zeros_like(r.intercept)
         if not any(np.any(r.coef) for r in results):
             _input.refuse_huge(chunk)
-        self._store(results, self._stream_units, setup)
-
-    def _open_stream(self, rows: Rows, chunk: Chunk, outputs: int) -> list[Any]:
-        setup = self._setup(rows, chunk, outputs, streaming=True)
-        joint = outputs == 1 or setup.solver.joint
-        problem = setup.problem if joint else replace(setup.problem, outputs=1)
-        streams = []
-        check_compatible(setup.solver, problem)
-        for part in self._parts(chunk, outputs, joint):
-            solver, ready = setup.solver.for_stream(problem).prepare(problem, part)
-            streams.append((ready, solver, solver.init(ready, part)))
-        return streams
-
-    def _parts(self, chunk: Chunk, outputs: int, joint: bool | None = None) -> list[Any]:
-        """The chunk once for a joint learner, or once per class with its one-vs-rest targets."""
-        if joint is None:
-            joint = len(self._stream) == 1
-        if joint:
-            return [chunk]
-        return [chunk._replace(y=driver.signs(chunk.y, c)) for c in range(outputs)]
+        self._store(results, self._stream_units, *self._stream.learners[0][:2])
 
     def _can_stream(self) -> bool:
         if self.solver == "auto" or resolve(self.solver, Solver, "solver").streaming:

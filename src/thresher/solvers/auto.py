@@ -19,7 +19,12 @@ from thresher.solvers.proximal_newton import ProximalNewton
 from thresher.solvers.rda import RDA
 from thresher.solvers.smoothing import SmoothedNewton
 
-__all__ = ["choose_solver", "default_tolerance", "largest_useful_strength"]
+__all__ = [
+    "choose_solver",
+    "choose_stream_solver",
+    "default_tolerance",
+    "largest_useful_strength",
+]
 
 _CHEAP = 1e10  # multiplications per Newton step that are still cheaper than many dual passes
 _SMALL = 200_000  # stored elements for which the optimum costs no noticeable time
@@ -64,6 +69,13 @@ def choose_solver(
     if thorough and newton is not None:
         return newton
     return AveragedSGD()
+
+
+def choose_stream_solver(penalty: Penalty) -> Solver:
+    """A solver that sees each row once, or a few times, and never all of them together."""
+    if {"quadratic", "uniform"} <= capabilities(penalty):
+        return AveragedSGD()
+    return Pegasos() if "quadratic" in penalty.traits else RDA()
 
 
 def default_tolerance(solver: Solver, loss: Loss, shape: tuple[int, int]) -> float | None:

@@ -15,6 +15,7 @@ from thresher._rows import Rows
 from thresher._terms import capabilities
 from thresher.losses import Loss
 from thresher.penalties import Penalty
+from thresher.schedules import Schedule
 
 __all__ = [
     "Chunk",
@@ -200,6 +201,12 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
         raise ValueError(
             f"{type(problem.penalty).__name__} has {weights.size} weights, "
             f"but the data has {problem.n_features} features"
+        )
+    schedule = getattr(solver, "schedule", None)
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise TypeError(
+            f"{type(solver).__name__}: schedule must be a Schedule such as Constant(0.1), "
+            f"got {schedule!r}"
         )
     solver.check(problem)
 

@@ -1,0 +1,375 @@
+"""Values to plain JSON and back, exactly: numbers, containers, arrays, terms and solver states.
+
+What JSON knows stands for itself; everything else is an object with one key that starts with "$"::
+
+    {"$float": "inf"}   {"$tuple": [..]}   {"$dict": [[key, value], ..]}   {"$scalar": ["<f4", 0.5]}
+    {"$array": ["a0", "C"]}   {"$strings": {..}}   {"$dtype": "<f8"}   {"$type": "<f8"}
+    {"$enum": ["module.Class", "NAME"]}   {"$object": {"class": "module.Class", "fields": {..}}}
+
+The arrays themselves go into a dictionary beside the JSON.  Classes are looked up in a table of
+Thresher's own, of registered classes and of those the caller passes; a name that stands in a file
+is never imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import importlib
+import inspect
+import math
+import pkgutil
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from thresher import losses, penalties, registry, schedules, solvers
+from thresher._terms import Term
+from thresher.artifacts.container import BadFile
+
+__all__ = ["UnknownTerm", "decode", "encode"]
+
+_MAX_STRINGS = 2**28  # characters in one array of strings, whose width the file names
+_ROLES: list[tuple[str, type]] = [
+    ("loss", losses.Loss),
+    ("penalty", penalties.Penalty),
+    ("schedule", schedules.Schedule),
+    ("solver", solvers.Solver),
+    ("term", object),
+]
+
+
+class UnknownTerm(ValueError):
+    """The file needs a class of the user's that was not passed; the message names it."""
+
+
+# ---------------------------------------------------------------- encoding
+
+
+def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> Any:
+    """``value`` as JSON; ``where`` names it in errors.
+
+    Its arrays are added to ``arrays`` as they are: copy them if they may change before the write.
+    """
+    if isinstance(value, np.generic) and not isinstance(value, np.str_):
+        return _encode_scalar(value, where)
+    if value is None or isinstance(value, bool | str) or type(value) is int:
+        return str(value) if isinstance(value, np.str_) else value
+    if isinstance(value, enum.Enum) and _qualified(type(value)) in _own_classes():
+        return {"$enum": [_qualified(type(value)), value.name]}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, arrays, where)
+    if isinstance(value, np.dtype):
+        return {"$dtype": _plain_dtype(value, where).str}
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return {"$type": _plain_dtype(np.dtype(value), where).str}
+    if _field_names(type(value)) is not None:
+        return _encode_object(value, arrays, where)
+    return _encode_container(value, arrays, where)
+
+
+def _encode_container(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
+    if isinstance(value, list | tuple):
+        items = [encode(item, arrays, f"{where}[{i}]") for i, item in enumerate(value)]
+        return items if isinstance(value, list) else {"$tuple": items}
+    if isinstance(value, dict):
+        pairs = [
+            [encode(key, arrays, where), encode(item, arrays, f"{where}[{key!r}]")]
+            for key, item in value.items()
+        ]
+        if all(type(key) is str and not key.startswith("$") for key in value):
+            return dict(pairs)
+        return {"$dict": pairs}
+    raise TypeError(
+        f"{where} is a {type(value).__name__}, which cannot be saved: only numbers, strings, "
+        "lists, dictionaries, arrays and frozen dataclasses can"
+    )
+
+
+def _encode_scalar(value: np.generic, where: str) -> dict[str, Any]:
+    kind = _plain_dtype(value.dtype, where)
+    return {"$scalar": [kind.str, encode(value.item(), {}, where)]}
+
+
+def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], where: str) -> dict[str, Any]:
+    if value.dtype.kind in "UO":
+        return _encode_strings(value, where)
+    _plain_dtype(value.dtype, where)
+    name = f"a{len(arrays)}"
+    # The order in memory is kept: products with a transposed matrix round differently.
+    order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+    arrays[name] = value.T if order == "F" else value
+    return {"$array": [name, order]}
+
+
+def _encode_strings(value: np.ndarray, where: str) -> dict[str, Any]:
+    values = value.ravel().tolist()
+    if not all(isinstance(item, str) for item in values):
+        raise TypeError(f"{where} is an array of objects; only arrays of numbers or strings save")
+    width = value.dtype.itemsize // 4 if value.dtype.kind == "U" else 0
+    if width * len(values) > _MAX_STRINGS:
+        raise ValueError(f"{where} is an array of {len(values)} strings of up to {width}: too big")
+    return {"$strings": {"shape": list(value.shape), "width": width, "values": values}}
+
+
+def _encode_object(value: Any, arrays: dict[str, np.ndarray], where: str) -> dict[str, Any]:
+    cls = type(value)
+    fields = {
+        name: encode(getattr(value, name), arrays, f"{where}.{name}")
+        for name in _field_names(cls) or ()
+    }
+    encoded = {"class": _qualified(cls), "role": _role(cls), "fields": fields}
+    return {"$object": encoded}
+
+
+def _plain_dtype(dtype: np.dtype[Any], where: str) -> np.dtype[Any]:
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise TypeError(f"{where} has type {dtype}; only plain numbers of up to 8 bytes save")
+    return dtype.newbyteorder("<")
+
+
+def _role(cls: type) -> str:
+    return next(role for role, base in _ROLES if issubclass(cls, base))
+
+
+def _qualified(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _field_names(cls: type) -> list[str] | None:
+    """Names of the fields of a dataclass or NamedTuple; None for other classes."""
+    if dataclasses.is_dataclass(cls):
+        return [f.name for f in dataclasses.fields(cls) if f.init]
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return list(cls._fields)
+    return None
+
+
+# ---------------------------------------------------------------- decoding
+
+
+def decode(value: Any, arrays: dict[str, np.ndarray], classes: Iterable[type] = ()) -> Any:
+    """What :func:`encode` was given; ``classes`` are the user's own that it may hold.
+
+    Raises :class:`BadFile` for what ``encode`` cannot have written, :class:`UnknownTerm` for a
+    class that is neither Thresher's nor among ``classes``.
+    """
+    return _Decoder(arrays, tuple(classes)).decode(value)
+
+
+class _Decoder:
+    def __init__(self, arrays: dict[str, np.ndarray], classes: tuple[type, ...]):
+        self.arrays, self.classes = arrays, classes
+
+    def decode(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.decode(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        tags = [key for key in value if key.startswith("$")]
+        if not tags:
+            return {key: self.decode(item) for key, item in value.items()}
+        if len(value) > 1 or tags[0] not in _TAGS:
+            raise BadFile(f"unknown kind of value {tags[0][:50]!r}")
+        kind, method = _TAGS[tags[0]]
+        if not isinstance(value[tags[0]], kind):
+            raise BadFile(f"damaged value of kind {tags[0]!r}")
+        return method(self, value[tags[0]])
+
+    def float_(self, text: str) -> float:
+        if text not in ("nan", "inf", "-inf"):
+            raise BadFile(f"{text[:50]!r} is no special number")
+        return float(text)
+
+    def tuple_(self, items: list[Any]) -> tuple[Any, ...]:
+        return tuple(self.decode(item) for item in items)
+
+    def dict_(self, pairs: list[Any]) -> dict[Any, Any]:
+        result = {}
+        for pair in pairs:
+            key, item = (self.decode(part) for part in _listed(pair, 2))
+            if isinstance(key, list | dict | np.ndarray) or key in result:
+                raise BadFile("damaged dictionary: a key is repeated or is no key")
+            result[key] = item
+        return result
+
+    def scalar(self, parts: list[Any]) -> np.generic:
+        descr, number = _listed(parts, 2)
+        dtype, number = _dtype(descr), self.decode(number)
+        expected = {"b": bool, "f": float}.get(dtype.kind, int)
+        if type(number) is not expected:
+            raise BadFile(f"{number!r:.50} is no number of type {dtype}")
+        try:
+            with np.errstate(over="raise"):
+                return dtype.type(number)
+        except (OverflowError, FloatingPointError) as error:
+            raise BadFile(f"{number!r:.50} does not fit into {dtype}") from error
+
+    def array(self, parts: list[Any]) -> np.ndarray:
+        name, order = _listed(parts, 2)
+        if not isinstance(name, str) or name not in self.arrays or order not in ("C", "F"):
+            raise BadFile(f"array {name!r:.50} is missing")
+        return self.arrays[name].T if order == "F" else self.arrays[name]
+
+    def strings(self, parts: dict[str, Any]) -> np.ndarray:
+        if parts.keys() != {"shape", "width", "values"}:
+            raise BadFile("damaged array of strings")
+        shape, width, values = parts["shape"], parts["width"], parts["values"]
+        sizes = [width, *shape] if isinstance(shape, list) else [None]
+        if not isinstance(values, list) or not all(type(n) is int and n >= 0 for n in sizes):
+            raise BadFile("damaged array of strings")
+        if not all(isinstance(item, str) for item in values) or math.prod(shape) != len(values):
+            raise BadFile(f"an array of strings of shape {shape} has {len(values)} values")
+        if width * len(values) > _MAX_STRINGS or len(shape) > 32:
+            raise BadFile("an array of strings is too big")
+        result = np.empty(len(values), dtype=f"U{width}" if width else object)
+        result[:] = values
+        if result.tolist() != values:
+            raise BadFile("an array of strings has values longer than its width")
+        return result.reshape(shape)
+
+    def dtype(self, descr: str) -> np.dtype[Any]:
+        return _dtype(descr)
+
+    def type_(self, descr: str) -> type:
+        return _dtype(descr).type
+
+    def enum_(self, parts: list[Any]) -> enum.Enum:
+        name, member = _listed(parts, 2)
+        cls = _own_classes().get(name) if isinstance(name, str) else None
+        if cls is None or not issubclass(cls, enum.Enum) or member not in cls.__members__:
+            raise BadFile(f"{name!r:.100} has no member {member!r:.50}")
+        return cls[member]
+
+    def object_(self, parts: dict[str, Any]) -> Any:
+        if parts.keys() != {"class", "role", "fields"} or not isinstance(parts["class"], str):
+            raise BadFile("damaged object")
+        cls = self._class(parts["class"], str(parts["role"]))
+        names, given = _field_names(cls), parts["fields"]
+        if names is None or not isinstance(given, dict):
+            raise BadFile(f"{parts['class']!r:.100} is no class of fields")
+        _check_names(cls, names, given)
+        fields = {name: self.decode(given[name]) for name in names}
+        if _qualified(cls) in _own_classes():
+            _check_types(cls, fields)
+        try:
+            return cls(**fields)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise BadFile(f"{cls.__name__} refuses its parameters: {error}") from error
+
+    def _class(self, name: str, role: str) -> type:
+        """Ours, or the user's of that name; of the same short name, if it has moved since."""
+        own = _own_classes().get(name) or _registered().get(name)
+        if own is not None:
+            return own
+        exact = [cls for cls in self.classes if _qualified(cls) == name]
+        module, _, short = name.rpartition(".")
+        found = exact or [cls for cls in self.classes if cls.__name__ == short]
+        if len(found) == 1:
+            return found[0]
+        role = role if role in dict(_ROLES) else "term"
+        module = module.partition(".<locals>")[0]
+        raise UnknownTerm(
+            f"the model uses the {role} {short[:100]!r} (module {module[:100]}), which is not part "
+            f"of Thresher: pass it, load_model(path, terms=[{short[:100]}])"
+        )
+
+
+_TAGS: dict[str, tuple[type, Callable[[_Decoder, Any], Any]]] = {
+    "$float": (str, _Decoder.float_),
+    "$tuple": (list, _Decoder.tuple_),
+    "$dict": (list, _Decoder.dict_),
+    "$scalar": (list, _Decoder.scalar),
+    "$array": (list, _Decoder.array),
+    "$strings": (dict, _Decoder.strings),
+    "$dtype": (str, _Decoder.dtype),
+    "$type": (str, _Decoder.type_),
+    "$enum": (list, _Decoder.enum_),
+    "$object": (dict, _Decoder.object_),
+}
+
+
+def _listed(parts: Any, count: int) -> list[Any]:
+    if not isinstance(parts, list) or len(parts) != count:
+        raise BadFile(f"damaged value: {count} parts were expected")
+    return parts
+
+
+def _dtype(descr: Any) -> np.dtype[Any]:
+    known = {f"<{kind}{size}" for kind in "iuf" for size in (2, 4, 8)} | {"|b1", "|i1", "|u1"}
+    if not isinstance(descr, str) or descr not in known:
+        raise BadFile(f"unknown number type {descr!r:.50}")
+    return np.dtype(descr).newbyteorder("=")
+
+
+def _check_names(cls: type, names: list[str], given: dict[str, Any]) -> None:
+    missing, unknown = sorted(set(names) - set(given)), sorted(set(given) - set(names))
+    if missing:
+        raise BadFile(f"{cls.__name__} needs {missing[0]!r}, which the file does not give: it was "
+                      "written for another version of the class")  # fmt: skip
+    if unknown:
+        raise BadFile(f"{cls.__name__} has no parameter {unknown[0][:100]!r}, which the file "
+                      "gives: it was written for another version of the class")  # fmt: skip
+
+
+# ---------------------------------------------------------------- the classes that files may name
+
+
+@functools.cache
+def _own_classes() -> dict[str, type]:
+    """Thresher's terms, solvers, states and enums by qualified name."""
+    files = [m.name for m in pkgutil.iter_modules(solvers.__path__)]
+    modules = [importlib.import_module(f"thresher.solvers.{name}") for name in files]
+    return {
+        _qualified(cls): cls
+        for module in [losses, penalties, schedules, *modules]
+        for cls in vars(module).values()
+        if inspect.isclass(cls) and cls.__module__ == module.__name__ and _is_plain(cls)
+    }
+
+
+def _is_plain(cls: type) -> bool:
+    return issubclass(cls, enum.Enum) or _field_names(cls) is not None
+
+
+def _registered() -> dict[str, type]:
+    tables: list[dict[str, Any]] = [registry.LOSSES, registry.PENALTIES, registry.SOLVERS]
+    return {_qualified(cls): cls for table in tables for cls in table.values()}
+
+
+@functools.cache
+def _accepted(annotation: str) -> tuple[type, ...] | None:
+    """Classes that a field with this annotation may hold; None: anything."""
+    number = (int, float, np.number)
+    known: dict[str, tuple[type, ...]] = {
+        "None": (type(None),),
+        "bool": (bool, np.bool_),
+        "int": (int, np.integer),
+        "float": number,
+        "str": (str,),
+        "np.ndarray": (np.ndarray,),
+        **{base.__name__: (base,) for _, base in _ROLES[:-1]},
+        "schedules.Schedule": (schedules.Schedule,),
+        "Term": (Term,),
+    }
+    own = {cls.__name__: (cls,) for cls in _own_classes().values()}
+    parts = [{**own, **known}.get(part.strip()) for part in annotation.split("|")]
+    return None if None in parts else tuple(cls for part in parts for cls in part or ())
+
+
+def _check_types(cls: type, fields: dict[str, Any]) -> None:
+    """Compiled code believes the types of a term's fields, so a file may not change them."""
+    if dataclasses.is_dataclass(cls):
+        annotations = {f.name: str(f.type) for f in dataclasses.fields(cls)}
+    else:
+        kinds = cls.__annotations__.items()
+        annotations = {name: getattr(kind, "__forward_arg__", str(kind)) for name, kind in kinds}
+    for name, value in fields.items():
+        accepted = _accepted(annotations[name])
+        if accepted is not None and not isinstance(value, accepted):
+            raise BadFile(f"{cls.__name__}.{name} must be {annotations[name]}, "
+                          f"but the file gives {type(value).__name__}")  # fmt: skip

@@ -1,0 +1,65 @@
+"""The ``thresher`` command.  Everything heavy is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+__all__ = ["main"]
+
+OK, FAILED, USAGE, BAD_DATA, BAD_MODEL, BAD_OPTION, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+
+def main() -> None:
+    """Run a command; its errors are one line for people and an exit code for programs."""
+    from thresher.cli.app import app
+
+    sys.exit(_guarded(app))
+
+
+def _guarded(app: Any) -> int:
+    try:
+        app(standalone_mode=False)
+        return OK
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        sys.stderr.close()
+        return OK
+    except Exception as error:
+        return _explained(error)
+
+
+def _explained(error: Exception) -> int:
+    import typer
+
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    if isinstance(error, typer.Abort):
+        return INTERRUPTED
+    if hasattr(error, "exit_code") and hasattr(error, "show"):  # wrong usage, as Click says it
+        error.show()
+        return int(error.exit_code)
+    code = _code(error)
+    if code == FAILED:
+        import traceback
+
+        traceback.print_exc()
+        return FAILED
+    print(f"thresher: {error}", file=sys.stderr)
+    return code
+
+
+def _code(error: Exception) -> int:
+    from thresher.artifacts.container import BadFile
+    from thresher.artifacts.encoding import UnknownTerm
+    from thresher.data.errors import DataError
+
+    if isinstance(error, DataError):
+        return BAD_DATA
+    if isinstance(error, BadFile | UnknownTerm):
+        return BAD_MODEL
+    if isinstance(error, OSError):
+        return BAD_DATA
+    return BAD_OPTION if isinstance(error, ValueError | TypeError | ImportError) else FAILED

@@ -1,0 +1,344 @@
+"""The commands and their options; each command's work is in a module of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from thresher.cli import options as o
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="thresher",
+    help="Learning from data that is too big, too sparse or too nonlinear for the usual tools.\n\n"
+    "Exit codes: 0 done, 1 a defect of ours, 2 wrong usage, 3 bad data, 4 bad model file, "
+    "5 wrong option value, 130 interrupted (a usable model is left).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_LEARNER, _RUN, _COLUMNS = "The learner", "The training", "The columns"
+
+
+def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
+    if path is not None:
+        known = {p.name for p in ctx.command.params if p.name}
+        ctx.default_map = {**(ctx.default_map or {}), **o.read_config(path, known)}
+    return path
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from thresher import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def train(
+    data: o.Data,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Column to predict: a name, or a number "
+                                    "from 1 (-1: the last). svmlight text has its own.",
+                                    rich_help_panel=_COLUMNS),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="File to write the model to.")
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option(help="Column of row weights.", rich_help_panel=_COLUMNS)
+    ] = None,
+    ignore: Annotated[
+        list[str], typer.Option(help="Column to leave out (again for more).",
+                                rich_help_panel=_COLUMNS)
+    ] = [],
+    types: Annotated[
+        list[str], typer.Option("--type", help="COLUMN=number|category|hashed:BITS|boolean|date|"
+                                "ignored (again for more).", rich_help_panel=_COLUMNS)
+    ] = [],
+    task: Annotated[
+        str | None, typer.Option(help="classification or regression; by the target's values.",
+                                    rich_help_panel=_COLUMNS)
+    ] = None,
+    missing: Annotated[
+        str, typer.Option(help="mean (and a feature that says so), most_frequent or error.",
+                          rich_help_panel=_COLUMNS)
+    ] = "mean",
+    max_categories: Annotated[
+        int, typer.Option(help="Values a text column keeps apart.", rich_help_panel=_COLUMNS)
+    ] = 256,
+    hash_bits: Annotated[
+        int | None, typer.Option(help="Hash text columns into 2^BITS features.",
+                                    rich_help_panel=_COLUMNS)
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="squared_hinge, hinge, logistic, pinball, modified_huber; "
+                                    "least_squares, huber, epsilon_insensitive, ...",
+                                    rich_help_panel=_LEARNER)
+    ] = None,
+    penalty: Annotated[
+        str | None, typer.Option(help="l2, l1, elastic_net, ...", rich_help_panel=_LEARNER)
+    ] = None,
+    solver: Annotated[
+        str | None, typer.Option(help="auto, asgd, dcd, newton, pegasos, fobos, rda, ...",
+                                    rich_help_panel=_LEARNER)
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Strength of the penalty; 1/rows for l2.",
+                                      rich_help_panel=_LEARNER)
+    ] = None,
+    scale: Annotated[
+        bool | None, typer.Option("--scale/--no-scale", help="Standardise the features; on for "
+                                     "tables and dense rows.", rich_help_panel=_LEARNER)
+    ] = None,
+    intercept: Annotated[
+        bool | None, typer.Option("--intercept/--no-intercept", help="Learn a free intercept.",
+                                     rich_help_panel=_LEARNER)
+    ] = None,
+    class_weight: Annotated[
+        str | None, typer.Option(help="balanced, or {label: factor, ...}.",
+                                    rich_help_panel=_LEARNER)
+    ] = None,
+    calibrate: Annotated[
+        str | None, typer.Option(help="sigmoid or isotonic: fit probabilities.",
+                                    rich_help_panel=_LEARNER)
+    ] = None,
+    tol: Annotated[
+        float | None, typer.Option(help="Accuracy asked of the optimum.",
+                                      rich_help_panel=_LEARNER)
+    ] = None,
+    early_stopping: Annotated[
+        bool, typer.Option("--early-stopping", help="Stop when held-out rows no longer improve.",
+                           rich_help_panel=_LEARNER)
+    ] = False,
+    assign: Annotated[
+        list[str], typer.Option("--set", help="Any other parameter: penalty.strength=1e-4, "
+                                "loss.tau=0.3, solver.batch=10, n_jobs=2 (again for more).",
+                                rich_help_panel=_LEARNER)
+    ] = [],
+    passes: Annotated[
+        int | None, typer.Option(min=1, help="Over the data; by its size.",
+                                    rich_help_panel=_RUN)
+    ] = None,
+    holdout: Annotated[
+        float, typer.Option(help="Share of rows kept to measure on.", rich_help_panel=_RUN)
+    ] = 0.1,
+    memory: Annotated[
+        str, typer.Option(help="Larger data is streamed from the file.", rich_help_panel=_RUN)
+    ] = "1GB",
+    scan: Annotated[
+        bool, typer.Option("--scan/--no-scan", help="Spend a pass on counting rows and learning "
+                           "scales before a stream.", rich_help_panel=_RUN)
+    ] = True,
+    sequential: Annotated[
+        bool, typer.Option("--sequential", help="Take the rows in the given order, unshuffled.",
+                           rich_help_panel=_RUN)
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of everything random.", rich_help_panel=_RUN)] = 0,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Keep the parsed rows in DATA.rows and read that.",
+                           rich_help_panel=_RUN)
+    ] = False,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Save the state every 60s, 5m or 1000000 (rows).",
+                                    rich_help_panel=_RUN)
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.",
+                           rich_help_panel=_RUN)
+    ] = False,
+    format: o.Format = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    encoding: o.Encoding = "utf-8",
+    on_bad_rows: o.BadRowsPolicy = "error",
+    zero_based: o.ZeroBased = None,
+    n_features: o.Features = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file of options; those given here win.",
+                                     callback=_configured, is_eager=True, exists=True,
+                                     dir_okay=False)
+    ] = None,
+    plugin: o.Plugin = [],
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:  # fmt: skip
+    """Train a model on data of any size: thresher train data.csv --target income -m m.thresher."""
+    from thresher.cli import train as work
+
+    reading = o.data_options(
+        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
+    )
+    columns: dict[str, Any] = {
+        "target": target, "weight": weight, "ignore": ignore, "task": task, "missing": missing,
+        "max_categories": max_categories, "hash_bits": hash_bits, "types": work.column_types(types),
+        "cache": cache,
+    }  # fmt: skip
+    params = {
+        "loss": o.parse_value(loss), "penalty": o.parse_value(penalty),
+        "solver": o.parse_value(solver), "class_weight": o.parse_value(class_weight),
+        "alpha": alpha, "scale": scale, "fit_intercept": intercept, "calibrate": calibrate,
+        "tol": tol,
+    }  # fmt: skip
+    params = {name: value for name, value in params.items() if value is not None}
+    params |= {"early_stopping": True} if early_stopping else {}
+    params |= {"order": "sequential"} if sequential else {}
+    work.train(
+        data, {**reading, **columns}, {**params, **o.parse_assignments(assign)}, plugin,
+        json, quiet, model=model, passes=passes, holdout=holdout, memory=o.parse_size(memory),
+        scan=scan, seed=seed, checkpoint=checkpoint, resume=resume,
+    )  # fmt: skip
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    data: o.Data,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help=".csv, .parquet, .arrow, or .txt with one value "
+                          "per line; - for standard output.")
+    ] = "-",
+    scores: Annotated[bool, typer.Option("--scores", help="Also the scores.")] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also the probabilities.")
+    ] = False,
+    format: o.Format = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    encoding: o.Encoding = "utf-8",
+    on_bad_rows: o.BadRowsPolicy = "error",
+    zero_based: o.ZeroBased = None,
+    n_features: o.Features = None,
+    plugin: o.Plugin = [],
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:  # fmt: skip
+    """Predict for every row of the data, in bounded memory."""
+    from thresher.cli import predict as work
+
+    reading = o.data_options(
+        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
+    )
+    work.predict(model, data, output, scores, probabilities, reading, plugin, json, quiet)
+
+
+@app.command()
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    data: o.Data,
+    format: o.Format = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    encoding: o.Encoding = "utf-8",
+    on_bad_rows: o.BadRowsPolicy = "error",
+    zero_based: o.ZeroBased = None,
+    n_features: o.Features = None,
+    plugin: o.Plugin = [],
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Compare predictions with the truth: error, AUC, log loss, F1, confusion; RMSE, R2."""
+    from thresher.cli import predict as work
+
+    reading = o.data_options(
+        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
+    )
+    work.evaluate(model, data, reading, plugin, json, quiet)
+
+
+@app.command()
+def inspect(
+    data: o.Data,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")] = None,
+    format: o.Format = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    encoding: o.Encoding = "utf-8",
+    on_bad_rows: o.BadRowsPolicy = "skip",
+    zero_based: o.ZeroBased = None,
+    n_features: o.Features = None,
+    plugin: o.Plugin = [],
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:  # fmt: skip
+    """Describe a data file (schema, ranges, class balance, density) or a model file."""
+    from thresher.cli import inspect as work
+
+    reading = o.data_options(
+        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
+    )
+    work.inspect(data, target, reading, plugin, json, quiet)
+
+
+@app.command()
+def convert(
+    data: o.Data,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="By its suffix: .csv, .parquet, .arrow, .svm, "
+                           ".npz, .rows (parsed rows); .thresher from a LIBLINEAR model.")
+    ],
+    target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict; for "
+                                                  ".svm, .npz and .rows.")] = None,
+    format: o.Format = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    encoding: o.Encoding = "utf-8",
+    on_bad_rows: o.BadRowsPolicy = "error",
+    zero_based: o.ZeroBased = None,
+    n_features: o.Features = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:  # fmt: skip
+    """Turn data into another format, or into parsed rows that are read many times faster."""
+    from thresher.cli import convert as work
+
+    reading = o.data_options(
+        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
+    )
+    work.convert(data, output, target, reading, json, quiet)
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help=".onnx, .csv (coefficients), or anything else "
+                           "for a LIBLINEAR model.")
+    ],
+    plugin: o.Plugin = [],
+    json: o.Json = False,
+) -> None:  # fmt: skip
+    """Write a model for other tools: ONNX, LIBLINEAR, coefficients as CSV."""
+    from thresher.cli import export as work
+
+    work.export(model, output, plugin, json)
+
+
+@app.command()
+def warmup(json: o.Json = False) -> None:
+    """Compile the common learners ahead, so that the first training starts at once."""
+    from thresher.cli import warmup as work
+
+    work.warmup(json)
+
+
+@app.command()
+def demo() -> None:
+    """Compare losses and solvers on data that needs no download."""
+    from thresher.demo import main
+
+    main()

@@ -1,0 +1,163 @@
+"""``thresher convert``: between data formats, and LIBLINEAR models to ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from thresher.artifacts.container import atomic_file
+from thresher.cli import show
+from thresher.data import DataSet, open_data
+from thresher.data.columnar import record_batches
+from thresher.data.rows_file import write_rows
+from thresher.training.model import matrix_of
+
+__all__ = ["convert"]
+
+_TABLES = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
+           ".feather": "arrow"}  # fmt: skip
+_MATRICES = {".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".npz": "npz",
+             ".rows": "rows"}  # fmt: skip
+
+
+def convert(
+    paths: list[str], output: Path, target: str | None, reading: dict[str, Any], as_json: bool,
+    quiet: bool,
+) -> None:  # fmt: skip
+    kind = output.suffix.lower()
+    if kind == ".thresher":
+        _import_model(paths, output, as_json)
+        return
+    if kind not in _TABLES and kind not in _MATRICES:
+        known = ", ".join([*_TABLES, *_MATRICES, ".thresher"])
+        raise ValueError(f"--output {output}: the suffix says the format, one of {known}")
+    with show.Live(quiet or as_json) as live:
+        if kind in _TABLES:
+            rows = _to_table(paths, output, _TABLES[kind], reading, live)
+        else:
+            data = open_data(paths, target=target, **reading)
+            if data.schema.is_table and target is None:
+                raise ValueError(f"{kind} files hold rows with a target: name it with --target")
+            rows = _to_matrix(data, output, _MATRICES[kind], live)
+    if as_json:
+        show.print_json({"rows": rows, "output": str(output)})
+    elif not quiet:
+        show.console.print(f"wrote {rows:,} rows to {output}")
+
+
+def _to_table(
+    paths: list[str], output: Path, kind: str, reading: dict[str, Any], live: show.Live
+) -> int:
+    data = open_data(paths, **reading)
+    rows = 0
+    with atomic_file(output) as file:
+        writer = None
+        for batch in record_batches(data):
+            if writer is None:
+                writer = _table_writer(kind, file, batch.schema)
+            writer.write_batch(batch)
+            rows += batch.num_rows
+            live.count("converting", rows)
+        if writer is not None:
+            writer.close()
+    return rows
+
+
+def _table_writer(kind: str, file: Any, schema: pa.Schema) -> Any:
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        return pq.ParquetWriter(file, schema)
+    if kind == "csv":
+        import pyarrow.csv as pa_csv
+
+        return pa_csv.CSVWriter(file, schema)
+    return pa.ipc.new_file(file, schema)
+
+
+def _to_matrix(data: DataSet, output: Path, kind: str, live: show.Live) -> int:
+    if kind == "rows":
+        return write_rows(data, output, lambda rows: live.count("converting", rows))
+    if kind == "npz":
+        return _to_npz(data, output)
+    rows = 0
+    with atomic_file(output) as file:
+        for batch in data.chunks():
+            file.write(svmlight_text(matrix_of(batch.rows), _labels(data, batch.y)).encode())
+            rows += batch.size
+            live.count("converting", rows)
+    return rows
+
+
+def _labels(data: DataSet, y: Any) -> list[Any]:
+    """Numbers as they are; text labels as their class number."""
+    target = data.schema.target
+    if y is None:
+        raise ValueError("the data has no target")
+    if target is None or not target.classes or target.by_words:
+        values = y if target is None or not target.classes else y.astype(np.int64)
+    else:
+        values = np.array(target.classes)[y.astype(np.int64)]
+    return values.tolist()
+
+
+def svmlight_text(X: Any, labels: list[Any]) -> str:
+    """One line per row, features counted from 1, numbers so that they read back the same."""
+    if not hasattr(X, "indptr"):
+        from scipy.sparse import csr_array
+
+        X = csr_array(X)
+    values = [repr(v).removesuffix(".0") for v in X.data.tolist()]
+    cells = [f"{j + 1}:{v}" for j, v in zip(X.indices.tolist(), values, strict=True)]
+    ends = X.indptr.tolist()
+    lines = [
+        " ".join([repr(label), *cells[ends[i] : ends[i + 1]]]) for i, label in enumerate(labels)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _to_npz(data: DataSet, output: Path) -> int:
+    """The whole matrix, which has to fit in memory."""
+    from scipy.sparse import vstack
+
+    batches = list(data.chunks())
+    parts = [matrix_of(batch.rows) for batch in batches]
+    arrays: dict[str, Any] = {}
+    if hasattr(parts[0], "indptr"):
+        X = vstack(parts, format="csr")
+        arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr,
+                  "shape": np.array(X.shape), "format": np.array(b"csr")}  # fmt: skip
+    else:
+        arrays["X"] = np.concatenate(parts)
+    target = data.schema.target
+    if target is not None:
+        y = np.concatenate([batch.y for batch in batches if batch.y is not None])
+        arrays["y"] = np.array(target.classes)[y.astype(np.int64)] if target.classes else y
+    if data.schema.weight is not None:
+        arrays["weight"] = np.concatenate([b.weight for b in batches if b.weight is not None])
+    with atomic_file(output) as file:
+        np.savez(file, allow_pickle=False, **arrays)
+    return sum(batch.size for batch in batches)
+
+
+def _import_model(paths: list[str], output: Path, as_json: bool) -> None:
+    from thresher.artifacts.liblinear import read_liblinear
+    from thresher.estimators._exporting import imported_estimator
+    from thresher.training import save_model
+
+    if len(paths) != 1:
+        raise ValueError("one LIBLINEAR model at a time")
+    found = read_liblinear(paths[0])
+    labels = None if found.regression else found.labels
+    logistic = found.solver_type.endswith("LR") or "_LR_" in found.solver_type
+    estimator = imported_estimator(found.coef, found.intercept, labels, logistic)
+    save_model(estimator, output, imported=paths[0])
+    if as_json:
+        show.print_json(
+            {"output": str(output), "features": int(np.atleast_2d(found.coef).shape[1])}
+        )
+    else:
+        show.console.print(f"wrote {output} from the LIBLINEAR model {paths[0]}")

@@ -1,0 +1,44 @@
+"""``thresher export``: models for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from thresher.artifacts.coefficients import write_coefficients
+from thresher.artifacts.liblinear import write_liblinear
+from thresher.cli import show
+from thresher.cli.plugins import load_plugins
+from thresher.training import Model, load_model
+
+__all__ = ["export"]
+
+
+def export(path: Path, output: Path, plugins: list[Path], as_json: bool) -> None:
+    model = load_model(path, load_plugins(plugins))
+    kind = {".onnx": "onnx", ".csv": "coefficients"}.get(output.suffix.lower(), "liblinear")
+    coef, intercept = model.coefficients()
+    if kind == "onnx":
+        _onnx(model, output, coef, intercept)
+    elif kind == "coefficients":
+        names = model.schema.feature_names()
+        write_coefficients(output, coef, intercept, names, model.classes)
+    else:
+        solver = None
+        if model.is_classifier:
+            logistic = model.training.get("loss") == "Logistic"
+            solver = "L2R_LR" if logistic else "L2R_L2LOSS_SVC"
+        write_liblinear(output, coef, intercept, model.classes, not model.is_classifier, solver)
+    if as_json:
+        show.print_json({"format": kind, "output": str(output)})
+    else:
+        show.console.print(f"wrote {output} ({kind})")
+
+
+def _onnx(model: Model, output: Path, coef: Any, intercept: Any) -> None:
+    from thresher.artifacts.onnx_graph import write_onnx
+    from thresher.estimators._exporting import probability_of
+
+    names = model.schema.feature_names()
+    probability = probability_of(model.estimator) if model.is_classifier else None
+    write_onnx(output, coef, intercept, model.classes, probability, names)

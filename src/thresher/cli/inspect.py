@@ -1,0 +1,130 @@
+"""``thresher inspect``: what is in a data file or in a model file."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+
+from thresher.cli import show
+from thresher.cli.plugins import load_plugins
+from thresher.data import open_data
+from thresher.training import load_model
+from thresher.training.inspection import Inspection, inspected
+
+__all__ = ["inspect"]
+
+_SHOWN = 60
+
+
+def inspect(
+    paths: list[str], target: str | None, reading: dict[str, Any], plugins: list[Path],
+    as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    if len(paths) == 1 and _is_model(paths[0]):
+        _model(Path(paths[0]), plugins, as_json)
+        return
+    data = open_data(paths, target=target, **reading)
+    with show.Live(quiet or as_json) as live:
+        found = inspected(data, lambda rows: live.count("reading", rows))
+    if as_json:
+        show.print_json({**found.to_json(), "schema": data.schema.to_json()})
+        return
+    parts: list[Any] = [_overview(found), "", _columns(found)]
+    if found.class_counts is not None:
+        parts += ["", _balance(found)]
+    if data.bad.count:
+        parts += ["", str(data.bad)]
+    show.result.print(Group(*parts))
+
+
+def _is_model(path: str) -> bool:
+    """A zip that holds a document of ours (an .npz is a zip too)."""
+    if not Path(path).is_file() or not zipfile.is_zipfile(path):
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "document.json" in archive.namelist()
+    except zipfile.BadZipFile:
+        return False
+
+
+def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
+    model = load_model(path, load_plugins(plugins))
+    coef, intercept = model.coefficients()
+    names = model.schema.feature_names() or [f"feature {j}" for j in range(coef.shape[1])]
+    largest = np.argsort(-np.abs(coef).max(axis=0))[:20]
+    if as_json:
+        show.print_json(
+            {
+                "training": model.training,
+                "schema": model.schema.to_json(),
+                "classes": None if model.classes is None else model.classes.tolist(),
+                "parameters": {k: str(v) for k, v in model.estimator.get_params(False).items()},
+                "intercept": intercept.tolist(),
+                "largest_weights": [[names[j], coef[:, j].tolist()] for j in largest],
+            }
+        )
+        return
+    weights = Table(box=None)
+    weights.add_column("feature")
+    labels = ["weight"]
+    if len(coef) > 1 and model.classes is not None:
+        labels = [str(c) for c in model.classes.tolist()][:8]
+    for label in labels:
+        weights.add_column(label, justify="right")
+    for j in largest:
+        weights.add_row(names[j], *(f"{w:.4g}" for w in coef[: len(labels), j]))
+    parts: list[Any] = [
+        show.schema_table(model.schema), "", show.titled("largest weights", weights)
+    ]  # fmt: skip
+    if "rows" in model.training:
+        parts = [show.story(model.training, str(path)), "", *parts]
+        parts += ["", show.metrics_table(model.training.get("held_out", {}), "on held-out rows")]
+    show.result.print(Group(*parts))
+
+
+def _overview(found: Inspection) -> Table:
+    table = Table(box=None, show_header=False)
+    table.add_column()
+    table.add_column()
+    table.add_row("rows", f"{found.rows:,}")
+    table.add_row("features", f"{found.schema.n_features:,}")
+    table.add_row("density", f"{found.density:.2%} of the values are not zero")
+    table.add_row("layout", found.schema.layout)
+    if found.schema.target is not None:
+        target = found.schema.target
+        table.add_row("target", f"{target.name}: {show.describe_target(target)}")
+    return table
+
+
+def _columns(found: Inspection) -> Table:
+    table = Table(box=None)
+    for head in ("column", "taken as"):
+        table.add_column(head)
+    for head in ("smallest", "mean", "largest"):
+        table.add_column(head, justify="right")
+    lines = found.lines()
+    for name, kind, *numbers in lines[:_SHOWN]:
+        table.add_row(name, kind, *("" if v is None else f"{v:.4g}" for v in numbers))
+    if len(lines) > _SHOWN:
+        table.add_row("...", f"{len(lines) - _SHOWN} more")
+    return table
+
+
+def _balance(found: Inspection) -> Group:
+    table = Table(box=None, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(justify="right")
+    assert found.class_counts is not None
+    assert found.schema.target is not None
+    for label, count in list(zip(found.schema.target.classes, found.class_counts, strict=True))[
+        :30
+    ]:
+        table.add_row(str(label), f"{count:,}", f"{count / max(found.rows, 1):.2%}")
+    return show.titled("class balance", table)

@@ -1,0 +1,168 @@
+"""Options that several commands share, and how text becomes parameters."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["data_options", "parse_assignments", "parse_size", "read_config"]
+
+_DATA = "Reading the data"
+
+Data = Annotated[
+    list[str],
+    typer.Argument(metavar="DATA...", help="Files, globs, URLs, or - for standard input."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(help="csv, svmlight, parquet, arrow, npz or rows; by name and content if not "
+                 "given.", rich_help_panel=_DATA),
+]  # fmt: skip
+Delimiter = Annotated[
+    str | None, typer.Option(help="Of delimited text; detected.", rich_help_panel=_DATA)
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="First line names the columns; detected.",
+                 rich_help_panel=_DATA),
+]  # fmt: skip
+Encoding = Annotated[str, typer.Option(help="Of text files.", rich_help_panel=_DATA)]
+BadRowsPolicy = Annotated[
+    str,
+    typer.Option("--on-bad-rows", help="error, or skip (and count them).", rich_help_panel=_DATA),
+]
+ZeroBased = Annotated[
+    bool | None,
+    typer.Option("--zero-based/--one-based", help="First feature number in svmlight text; by the "
+                 "numbers that occur.", rich_help_panel=_DATA),
+]  # fmt: skip
+Features = Annotated[
+    int | None,
+    typer.Option("--n-features", help="Of svmlight text; saves the pass that counts them.",
+                 rich_help_panel=_DATA),
+]  # fmt: skip
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Plugin = Annotated[
+    list[Path],
+    typer.Option("--plugin", help="Python file that registers your own losses, penalties or "
+                 "solvers; it is executed.", exists=True, dir_okay=False),
+]  # fmt: skip
+
+
+def data_options(
+    format: str | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    encoding: str = "utf-8",
+    on_bad_rows: str = "error",
+    zero_based: bool | None = None,
+    n_features: int | None = None,
+) -> dict[str, Any]:
+    """The reader's options as ``open_data`` takes them."""
+    named = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+    return {
+        "format": format,
+        "delimiter": named.get(delimiter, delimiter) if delimiter else None,
+        "header": header,
+        "encoding": encoding,
+        "on_bad_rows": on_bad_rows,
+        "zero_based": zero_based,
+        "n_features": n_features,
+    }
+
+
+def parse_assignments(words: list[str]) -> dict[str, Any]:
+    """``penalty.strength=1e-3`` as {"penalty__strength": 0.001}; values as Python writes them."""
+    out = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"--set {word!r}: write name=value, for example loss.tau=0.3")
+        out[name.strip().replace(".", "__").replace("-", "_")] = parse_value(text.strip())
+    return out
+
+
+def parse_value(text: str | None) -> Any:
+    """A number, a word, a list or dictionary, or a term such as ``Pinball(tau=0.3)``."""
+    if text is None:
+        return None
+    if text.lower() in ("true", "false", "none"):
+        return {"true": True, "false": False, "none": None}[text.lower()]
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    if isinstance(tree, ast.Call):
+        return _term(tree)
+    try:
+        return ast.literal_eval(tree)
+    except (ValueError, TypeError):
+        return text
+
+
+def _term(call: ast.Call) -> Any:
+    """Make one of the library's terms or solvers; nothing else can be called."""
+    from thresher import kernels, losses, penalties, schedules, solvers
+
+    modules = (losses, penalties, kernels, solvers, schedules)
+    known = {n: getattr(m, n) for m in reversed(modules) for n in m.__all__}
+    name = ast.unparse(call.func)
+    if not isinstance(known.get(name), type):
+        raise ValueError(f"{name!r} is none of our losses, penalties, kernels, solvers, schedules")
+    fields = {word.arg: _argument(word.value) for word in call.keywords if word.arg}
+    return known[name](*map(_argument, call.args), **fields)
+
+
+def _argument(node: ast.expr) -> Any:
+    return _term(node) if isinstance(node, ast.Call) else ast.literal_eval(node)
+
+
+def parse_size(text: str) -> int:
+    """'512MB', '2GB' or a number of bytes."""
+    word = text.strip().upper().removesuffix("B")
+    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}.get(word[-1:], 1)
+    try:
+        size = int(float(word.rstrip("KMGT") if scale > 1 else word) * scale)
+    except (ValueError, OverflowError):
+        size = 0
+    if size < 1:
+        raise ValueError(f"{text!r} is not a size: write 512MB or 2GB")
+    return size
+
+
+def read_config(path: Path, known: set[str]) -> dict[str, Any]:
+    """Option values from a TOML file; sections [data], [train] and [set] are only for order."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    flat: dict[str, Any] = {}
+    assignments = document.pop("set", {})
+    for key, value in document.items():
+        flat.update(value if isinstance(value, dict) else {key: value})
+    flat = {key.replace("-", "_"): value for key, value in flat.items()}
+    unknown = sorted(set(flat) - known)
+    if unknown:
+        import difflib
+
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        hint = f": did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{path} sets {unknown[0]!r}, which is no option{hint}")
+    if assignments:
+        flat["assign"] = [f"{name}={value}" for name, value in _leaves(assignments)]
+    return flat
+
+
+def _leaves(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    out: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            out += _leaves(value, f"{prefix}{key}.")
+        else:
+            out.append((prefix + key, value))
+    return out

@@ -1,0 +1,191 @@
+"""What people see: progress on standard error, results on standard output."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Table
+
+__all__ = [
+    "Live",
+    "console",
+    "metrics_table",
+    "print_json",
+    "result",
+    "schema_table",
+    "story",
+]
+
+console = Console(stderr=True, highlight=False)
+result = Console(highlight=False)
+_QUIET_EVERY = 10.0  # seconds between lines where there is no terminal
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, default=_plain, allow_nan=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+class Live:
+    """One line that is rewritten in a terminal, and a line now and then elsewhere."""
+
+    def __init__(self, quiet: bool):
+        self.quiet = quiet
+        self.started = self._last = time.monotonic()
+        self._rate_time, self._rate_rows, self._rate = self.started, 0, 0.0
+        self._status: Any = None
+
+    def __enter__(self) -> Live:
+        if not self.quiet and console.is_terminal:
+            self._status = console.status("starting (compiles once on a new machine)")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def progress(self, event: Any) -> None:
+        """A training's progress event."""
+        if not self.quiet:
+            self._show(training_line(event, self._speed(event.rows)))
+
+    def count(self, what: str, rows: int) -> None:
+        if not self.quiet:
+            self._show(f"{what}  {rows:,} rows  {self._speed(rows):,.0f} rows/s")
+
+    def _speed(self, rows: int) -> float:
+        now = time.monotonic()
+        if rows < self._rate_rows:
+            self._rate_time, self._rate_rows = now, 0
+        if now - self._rate_time > 0.5:
+            self._rate = (rows - self._rate_rows) / (now - self._rate_time)
+            self._rate_time, self._rate_rows = now, rows
+        return self._rate or rows / max(now - self.started, 1e-9)
+
+    def _show(self, line: str) -> None:
+        if self._status is not None:
+            self._status.update(line)
+        elif time.monotonic() - self._last >= _QUIET_EVERY:
+            self._last = time.monotonic()
+            console.print(line, soft_wrap=True)
+
+
+def training_line(event: Any, rate: float) -> str:
+    if event.stage == "reading":
+        return f"reading  {event.rows:,} rows  {rate:,.0f} rows/s"
+    parts = [event.stage, f"{event.rows:,} rows", f"{rate:,.0f} rows/s"]
+    if event.planned:
+        parts.append(f"pass {min(event.passes + 1, event.planned)}/{event.planned}")
+    for name, label in (("error", "held-out error"), ("rmse", "held-out RMSE")):
+        if name in event.metrics:
+            value = event.metrics[name]
+            parts.append(f"{label} {value:.2%}" if name == "error" else f"{label} {value:.4g}")
+    if event.nonzeros:
+        parts.append(f"{event.nonzeros:,} non-zeros")
+    if event.total and rate > 0 and event.total > event.rows:
+        parts.append(f"{duration((event.total - event.rows) / rate)} left")
+    return "  ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def titled(title: str, table: Table) -> Group:
+    """A table's own title would be wrapped to the table's width."""
+    return Group(f"[italic]{title}[/]", table)
+
+
+def schema_table(schema: Any) -> Group:
+    """What each column was taken for."""
+    table = Table(box=None)
+    table.add_column("column")
+    table.add_column("taken as")
+    target = schema.target
+    shown = schema.columns[:60]
+    for column in shown:
+        role = column.describe()
+        if target is not None and column.name == target.name:
+            role = f"[bold]target[/], {describe_target(target)}"
+        elif column.name == schema.weight:
+            role = "row weight"
+        table.add_row(column.name, role)
+    if len(schema.columns) > len(shown):
+        table.add_row("...", f"{len(schema.columns) - len(shown)} more columns")
+    return titled(f"{schema.n_features:,} features", table)
+
+
+def describe_target(target: Any) -> str:
+    if target.task == "regression":
+        return "a number (regression)"
+    listed = ", ".join(map(str, target.classes[:6])) + (", ..." if len(target.classes) > 6 else "")
+    return f"{len(target.classes)} classes: {listed}"
+
+
+def metrics_table(metrics: dict[str, Any], title: str) -> Group:
+    table = Table(box=None, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    names = {
+        "rows": "rows", "error": "error", "auc": "AUC", "log_loss": "log loss", "f1": "F1",
+        "rmse": "RMSE", "mae": "mean absolute error", "r2": "R2",
+    }  # fmt: skip
+    for key, label in names.items():
+        value = metrics.get(key)
+        if value is not None:
+            table.add_row(label, _number(key, value))
+    return titled(title, table)
+
+
+def _number(key: str, value: Any) -> str:
+    if key == "rows":
+        return f"{value:,}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return f"{value:.2%}" if key == "error" else f"{value:.4g}"
+
+
+def confusion_table(metrics: dict[str, Any]) -> Group | None:
+    """Rows are the truth, columns the predictions."""
+    classes = metrics.get("classes")
+    if not classes or len(classes) > 20:
+        return None
+    table = Table(box=None)
+    table.add_column()
+    for label in classes:
+        table.add_column(str(label), justify="right")
+    for label, counts in zip(classes, metrics["confusion"], strict=True):
+        table.add_row(str(label), *(f"{count:,.0f}" for count in counts))
+    return titled("truth in rows, prediction in columns", table)
+
+
+def story(training: dict[str, Any], path: str | None) -> Table:
+    """The report at the end of a training."""
+    table = Table(box=None, show_header=False)
+    table.add_column()
+    table.add_column()
+    how = "in memory" if training["in_memory"] else "in a stream"
+    rows = f"{training['rows']:,} learned from {how}, {training['held_out_rows']:,} held out"
+    if training["bad_rows"]:
+        rows += f", {training['bad_rows']:,} bad ones left out"
+    table.add_row("rows", rows)
+    table.add_row("learner", f"{training['loss']}, {training['penalty']}, {training['solver']}")
+    table.add_row(
+        "features", f"{training['features']:,}, {training['nonzeros']:,} non-zero weights"
+    )
+    table.add_row("passes", f"{training['passes']}: {training['advice']}")
+    table.add_row("time", f"{training['seconds']:.1f} s")
+    if path is not None:
+        table.add_row("model", path)
+    return table

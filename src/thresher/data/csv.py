@@ -1,0 +1,367 @@
+"""Delimited text.  Plain lines go through a compiled parser, everything else through PyArrow.
+
+A block is handed to the compiled parser first; at the first line that is not plain (a quote, a
+word where a number should be, a wrong number of fields) PyArrow reads some lines, with an account
+of what is wrong with which.  Then the compiled parser is tried again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from numba import njit
+
+from thresher.data import _csv_text, dialect
+from thresher.data._numbers import after_newline, count
+from thresher.data.columns import needed_columns, raw_table
+from thresher.data.encode import Block, Encoder, Origin, Raw
+from thresher.data.errors import BadRows, DataError
+from thresher.data.infer import Wishes, infer_table
+from thresher.data.schema import Schema, unique_names
+from thresher.data.source import Table
+from thresher.data.text import BLOCK_BYTES, STDIN, TextBlock, expand, stamp, text_blocks
+
+__all__ = ["CsvSource"]
+
+_HEAD_BYTES = 1 << 20
+_ODD_BYTES = 1 << 16  # handed to PyArrow at the first odd line; twice as much if odd ones follow
+
+
+class _Head(NamedTuple):
+    """The columns of a file and the number of lines before its first row."""
+
+    names: list[str]
+    lines: int
+
+
+@dataclass
+class CsvSource(Table):
+    """One or several delimited files with the same columns.
+
+    ``delimiter`` and ``header`` are detected when None.
+    """
+
+    paths: list[str]
+    delimiter: str | None = None
+    header: bool | None = None
+    encoding: str = "utf-8"
+    block_bytes: int = BLOCK_BYTES
+    _held: list[TextBlock] = field(default_factory=list)  # read from standard input already
+
+    def __post_init__(self) -> None:
+        self.paths = expand(self.paths)
+        self.rereadable = STDIN not in self.paths
+        self.name = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
+        self._stdin: Iterator[TextBlock] = iter(())
+        start = self._start(self.paths[0])
+        self.delimiter = dialect.checked(self.delimiter or dialect.delimiter(start))
+        self._head = self._head_of(self.paths[0], start)
+        self.names = self._head.names
+
+    # ------------------------------------------------------------ the sample
+
+    def infer(self, wishes: Wishes) -> Schema:
+        return infer_table(self._sample(self.wanted_rows(wishes)), wishes, self.name)
+
+    def _sample(self, wanted: int) -> pa.Table:
+        """The first rows, all columns as text; bad ones are left to the reading proper."""
+        bad = BadRows("skip")
+        tables: list[pa.Table] = []
+        rows = 0
+        for block, head in self._text(hold=True):
+            table = self._table(block, bad, head.names)[0].select(self.names)
+            tables.append(table)
+            rows += table.num_rows
+            if rows >= wanted:
+                break
+        if not rows and bad.first:
+            raise DataError(str(bad.first[0]))
+        if not tables:
+            return pa.table({name: pa.array([], pa.string()) for name in self.names})
+        return pa.concat_tables(tables).slice(0, wanted)
+
+    # ------------------------------------------------------------ all rows
+
+    def blocks(self, encoder: Encoder) -> Iterator[Block]:
+        file = plan = None
+        for block, head in self._text():
+            if block.file != file:
+                file, plan = block.file, _plan(encoder.schema, head.names, self.delimiter, block)
+            yield from self._read(block, head.names, plan, encoder)
+
+    def stamps(self) -> list[Any]:
+        return [stamp(path) for path in self.paths]
+
+    def _read(
+        self, block: TextBlock, names: list[str], plan: _Plan | None, encoder: Encoder
+    ) -> Iterator[Block]:
+        """The compiled parser and PyArrow in turns, until the block is read."""
+        size = block.data.size if plan is None else _ODD_BYTES
+        while block.data.size:
+            if plan is not None:
+                raw, end = _fast(block, plan, encoder.schema, names)
+                rows = raw.values.shape[0]
+                if rows:
+                    yield encoder.encode(raw)
+                    size = _ODD_BYTES
+                block = _from(block, end, rows)
+                if not block.data.size:
+                    return
+            end = self._cut(block.data[:size]) or block.data.size
+            odd = block._replace(data=block.data[:end])
+            table, origin = self._table(odd, encoder.bad, names)
+            yield encoder.encode(raw_table(table, encoder.schema, encoder.bad, origin))
+            block, size = _from(block, end, count(odd.data, 10)), 2 * size
+
+    def _table(self, block: TextBlock, bad: BadRows, names: list[str]) -> tuple[pa.Table, Origin]:
+        """PyArrow's reading of a block, every column as text; ragged rows are reported."""
+        ragged = []
+
+        def handle(row: Any) -> str:
+            ragged.append(row.actual_columns)
+            return "skip"
+
+        data = pa.py_buffer(block.data)
+        try:
+            table = pa_csv.read_csv(
+                pa.BufferReader(data),
+                pa_csv.ReadOptions(
+                    column_names=names, use_threads=False, block_size=data.size + 16
+                ),
+                pa_csv.ParseOptions(
+                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=handle
+                ),
+                pa_csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):  # blank lines only
+                table = pa.table({name: pa.array([], pa.string()) for name in names})
+            else:
+                raise DataError(f"{block.file}, from line {block.first_line}: {error}") from None
+        lines = _Lines(block, self.delimiter or ",", len(names))
+        origin = Origin(block.file, lines.of)
+        if ragged:
+            for line, found in lines.ragged():
+                problem = f"{found} fields where {len(names)} are expected"
+                bad.add(origin._replace(line=lambda i: i).cell(line, None, problem))
+        return table, origin
+
+    # ------------------------------------------------------------ files
+
+    def _text(self, hold: bool = False) -> Iterator[tuple[TextBlock, _Head]]:
+        """All blocks without headers; ``hold``: those of standard input will be needed again."""
+        for path in self.paths:
+            blocks = self._stdin_blocks(hold) if path == STDIN else self._file_blocks(path)
+            head = self._head if path == self.paths[0] else self._further(path)
+            skip = head.lines
+            for block in blocks:
+                dialect.check_utf8(block, self.encoding)
+                rest = _without_lines(block, skip)
+                skip -= rest.first_line - block.first_line
+                if rest.data.size:
+                    yield rest, head
+
+    def _file_blocks(self, path: str) -> Iterator[TextBlock]:
+        return text_blocks(path, self._cut, self.block_bytes, self.encoding)
+
+    def _stdin_blocks(self, hold: bool) -> Iterator[TextBlock]:
+        """What was held back while the schema was read, then the rest of the stream."""
+        held, self._held = self._held, []
+        for block in chain(held, self._stdin):
+            if hold:
+                self._held.append(block)
+            yield block
+
+    def _cut(self, data: np.ndarray) -> int:
+        """Where a block may be cut: after the last newline that is not in a quoted field."""
+        if count(data, 34) == 0:
+            return int(after_newline(data, 0, data.size))
+        if self.delimiter is None:  # not known yet: every quote counts
+            return _csv_text.safe_cut(data)
+        return int(_record_end(data, ord(self.delimiter)))
+
+    def _start(self, path: str) -> str:
+        """The first block, to look at; standard input's is kept."""
+        size = self.block_bytes if path == STDIN else _HEAD_BYTES
+        blocks = text_blocks(path, self._cut, size, self.encoding)
+        block = next(blocks, None)
+        if path == STDIN:
+            self._stdin = blocks
+            self._held += [] if block is None else [block]
+        else:
+            blocks.close()  # type: ignore[attr-defined]
+        if block is None:
+            raise DataError(f"{path} is empty")
+        if (block.data[:4096] == 0).any():
+            raise DataError(f"{path} is not text: it holds binary data (format= names its format)")
+        dialect.check_utf8(block, self.encoding)
+        text = block.data.tobytes().decode()
+        if "\r" in text and "\n" not in text:
+            raise DataError(f"{path}: lines end in carriage returns alone, newlines are expected")
+        return text
+
+    def _head_of(self, path: str, start: str) -> _Head:
+        records, lines = dialect.records(start, self.delimiter or ",", path)
+        if self.header is None:
+            self.header = dialect.has_header(records)
+        if self.header:
+            return _Head(unique_names(records[0]), lines)
+        return _Head([f"c{k}" for k in range(1, len(records[0]) + 1)], 0)
+
+    def _further(self, path: str) -> _Head:
+        """The columns of a further file, which must be those of the first (in any order)."""
+        head = self._head_of(path, self._start(path))
+        if sorted(head.names) != sorted(self.names):
+            if not self.header:
+                n = len(self.names)
+                raise DataError(f"{path} has {len(head.names)} columns, {self.paths[0]} has {n}")
+            odd = sorted(set(head.names) ^ set(self.names))
+            raise DataError(f"{path} and {self.paths[0]} differ in column {odd[0]!r}")
+        return head
+
+
+# ---------------------------------------------------------------- the compiled road
+
+
+class _Plan(NamedTuple):
+    """What the parser does with each field; ``folds``: (place, number of values) of columns with
+    several spellings of a value."""
+
+    lines: _csv_text.LinePlan
+    folds: list[tuple[int, int]]
+
+
+def _fast(block: TextBlock, plan: _Plan, schema: Schema, names: list[str]) -> tuple[Raw, int]:
+    """The rows up to the first odd line, and where that starts."""
+    capacity = block.newlines + 1
+    values = np.empty((capacity, len(schema.features)))
+    target = np.empty(capacity if schema.target else 0)
+    weight = np.empty(capacity if schema.weight else 0)
+    rows, end, _ = _csv_text.parse_lines(plan.lines, block.data, 0, values, target, weight, 0)
+    for place, n in plan.folds:
+        column = values[:rows, place]
+        np.subtract(column, n * np.floor(column / n), out=column, where=column >= n)
+
+    def value(i: int, name: str) -> str:
+        line = block.data[:end].tobytes().split(b"\n")[i]
+        return line.decode().split(chr(plan.lines.delimiter))[names.index(name)].strip()
+
+    origin = Origin(block.file, lambda i: block.first_line + i, value)
+    return Raw(
+        values[:rows],
+        target[:rows] if schema.target else None,
+        weight[:rows] if schema.weight else None,
+        origin,
+    ), int(end)
+
+
+def _plan(
+    schema: Schema, names: list[str], delimiter: str | None, block: TextBlock
+) -> _Plan | None:
+    """None if a column is beyond the compiled parser: a date."""
+    needed_columns(schema, names, block.file)
+    where = {name: k for k, name in enumerate(names)}
+    kinds, places, bits = ([0] * len(names) for _ in range(3))
+    words: list[list[bytes] | None] = [None] * len(names)
+    folds = []
+    for place, column in enumerate(schema.features):
+        k = where[column.name]
+        if column.kind == "date":
+            return None
+        places[k], bits[k] = place, column.bits
+        kinds[k] = {"number": _csv_text.NUMBER, "hashed": _csv_text.HASH}.get(
+            column.kind, _csv_text.WORD
+        )
+        if kinds[k] == _csv_text.WORD:
+            spellings = column.spellings()
+            words[k] = [word.encode() for word in spellings]
+            folds += [(place, len(column.values))] if len(spellings) > len(column.values) else []
+    if schema.target is not None:
+        k = where[schema.target.name]
+        by_words = schema.target.by_words
+        kinds[k], places[k] = _csv_text.WORD if by_words else _csv_text.NUMBER, -1
+        words[k] = [label.encode() for label in schema.target.classes] if by_words else None
+    if schema.weight is not None:
+        kinds[where[schema.weight]], places[where[schema.weight]] = _csv_text.NUMBER, -2
+    nulls = [null.encode() for null in schema.nulls]
+    return _Plan(
+        _csv_text.line_plan(kinds, places, words, bits, nulls, ord(delimiter or ",")), folds
+    )
+
+
+@njit(cache=True, nogil=True)
+def _record_end(data, delimiter):
+    """The position after the last newline outside quotes, which open at a field's start only."""
+    found, quoted, fresh, closed = 0, False, True, False
+    for p in range(data.size):
+        c = data[p]
+        if c == 34:
+            # In a quoted field two quotes stand for one: it is left and entered again at once.
+            closed, quoted = quoted, not quoted and (fresh or closed)
+            fresh = False
+            continue
+        closed = False
+        if not quoted:
+            if c == 10:
+                found = p + 1
+            fresh = c == delimiter or c == 10 or c == 13
+    return found
+
+
+# ---------------------------------------------------------------- lines
+
+
+class _Lines:
+    """Line numbers of the records of a block, worked out only when one is asked for."""
+
+    def __init__(self, block: TextBlock, delimiter: str, width: int):
+        self.block, self.delimiter, self.width = block, delimiter, width
+
+    def of(self, i: int) -> int | None:
+        return self._good[i] if i < len(self._good) else None
+
+    def ragged(self) -> list[tuple[int, int]]:
+        return [(line, size) for line, size in self._all if size != self.width]
+
+    @cached_property
+    def _good(self) -> list[int]:
+        return [line for line, size in self._all if size == self.width]
+
+    @cached_property
+    def _all(self) -> list[tuple[int, int]]:
+        """(line, number of fields) of every record."""
+        text = self.block.data.tobytes().decode()
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
+        out, line = [], self.block.first_line
+        with suppress(csv.Error):  # fields of over 128 KB: their lines stay unknown
+            for record in reader:
+                if record:
+                    out.append((line, len(record)))
+                line = self.block.first_line + reader.line_num
+        return out
+
+
+def _from(block: TextBlock, start: int, newlines: int) -> TextBlock:
+    """What is left after some whole lines."""
+    first, left = block.first_line + newlines, max(block.newlines - newlines, 0)
+    return TextBlock(block.file, block.data[start:], first, left)
+
+
+def _without_lines(block: TextBlock, lines: int) -> TextBlock:
+    if not lines:
+        return block
+    ends = np.flatnonzero(block.data == 10)[:lines]
+    end = int(ends[-1]) + 1 if ends.size == lines else block.data.size
+    return _from(block, end, min(lines, max(ends.size, 1)))

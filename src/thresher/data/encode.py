@@ -1,0 +1,295 @@
+"""From raw columns to rows of features, by the schema; and from labels to targets.
+
+Every table, whatever file it came from, first becomes a ``Raw`` block: one float64 per cell, which
+is the number, the position of the category (-1: not among them), the hash, or NaN where missing.
+One small kernel per layout then writes the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from thresher._rows import CSR, Dense, Rows
+from thresher.data.errors import BadCell, BadRows
+from thresher.data.schema import Schema, Target
+
+__all__ = ["Block", "Encoder", "Origin", "Raw", "Sparse"]
+
+_NUMBER, _CATEGORY, _HASHED = 0, 1, 2
+
+
+def _unknown(i: int, column: str) -> Any:
+    return None
+
+
+class Origin(NamedTuple):
+    """Where the rows of a block come from.
+
+    ``line(i)`` is the place of row i and ``value(i, column)`` what is written there, None where
+    that is not known; both are asked only when something is wrong.
+    """
+
+    file: str
+    line: Callable[[int], int | None]
+    value: Callable[[int, str], Any] = _unknown
+    unit: str = "line"
+
+    def cell(self, i: int, column: str | None, problem: str) -> BadCell:
+        return BadCell(self.file, self.line(i), column, problem, self.unit)
+
+    def taken(self, good: np.ndarray) -> Origin:
+        """The origin of the rows where a mask is true."""
+        places = np.flatnonzero(good)
+        return self._replace(
+            line=lambda i: self.line(int(places[i])),
+            value=lambda i, column: self.value(int(places[i]), column),
+        )
+
+    def shown(self, i: int, column: str) -> str:
+        """The value there in quotes, or 'the value'."""
+        value = self.value(i, column)
+        return "the value" if value is None else repr(str(value)[:60])
+
+
+class Raw(NamedTuple):
+    """Cells of the feature columns, targets and weights as numbers, NaN where missing."""
+
+    values: np.ndarray
+    target: np.ndarray | None
+    weight: np.ndarray | None
+    origin: Origin
+
+
+class Sparse(NamedTuple):
+    """Compressed sparse rows; indices and pointers are int32, as SciPy's mostly are."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+
+
+class Block(NamedTuple):
+    """Encoded rows: class numbers or real targets in ``y``."""
+
+    matrix: np.ndarray | Sparse
+    y: np.ndarray | None
+    weight: np.ndarray | None
+
+    @property
+    def size(self) -> int:
+        if isinstance(self.matrix, Sparse):
+            return self.matrix.indptr.size - 1
+        return int(self.matrix.shape[0])
+
+    def rows(self, n_features: int) -> Rows:
+        if isinstance(self.matrix, Sparse):
+            data, indices, indptr = self.matrix
+            return CSR(data, indices.view(np.uint32), indptr.view(np.uint32), n_features)
+        return Dense(self.matrix)
+
+    def taken(self, keep: np.ndarray) -> Block:
+        """The rows at these positions (or where a mask is true)."""
+        if keep.dtype == bool:
+            keep = np.flatnonzero(keep)
+        y = None if self.y is None else self.y[keep]
+        weight = None if self.weight is None else self.weight[keep]
+        if isinstance(self.matrix, Sparse):
+            return Block(_take_sparse(self.matrix, keep), y, weight)
+        return Block(self.matrix[keep], y, weight)
+
+
+class _Layout(NamedTuple):
+    """The schema's columns as arrays for the kernels."""
+
+    kinds: np.ndarray
+    offsets: np.ndarray
+    fills: np.ndarray
+    levels: np.ndarray  # categories, or hashes
+    flags: np.ndarray  # feature for "missing", -1 without
+
+
+class Encoder:
+    """Applies a schema to raw blocks, reporting the rows that contradict it."""
+
+    def __init__(self, schema: Schema, bad: BadRows):
+        self.schema, self.bad = schema, bad
+        self._layout = _layout(schema)
+        columns = schema.features
+        self._strict = [k for k, c in enumerate(columns) if c.missing == "error"]
+        self._boolean = [k for k, c in enumerate(columns) if c.kind == "boolean"]
+        plain = all(c.kind in ("number", "boolean", "date") and not c.flag for c in columns)
+        self._identity = plain and schema.layout == "dense"
+
+    def encode(self, raw: Raw) -> Block:
+        """Features, targets and weights of the good rows."""
+        raw, y = self._good(raw)
+        values = raw.values
+        if self._identity:
+            if values.size and np.isnan(values.min()):
+                values = np.where(np.isnan(values), self._layout.fills, values)
+            return Block(np.ascontiguousarray(values), y, raw.weight)
+        if self.schema.layout == "dense":
+            out = np.zeros((values.shape[0], self.schema.n_features))
+            _fill_dense(values, *self._layout, out)
+            return Block(out, y, raw.weight)
+        return Block(_sparse(values, self._layout), y, raw.weight)
+
+    def encode_matrix(
+        self, matrix: np.ndarray | Sparse, target: Any, weight: Any, origin: Origin
+    ) -> Block:
+        """Rows that are features already; only targets and weights are checked and coded."""
+        n = Block(matrix, None, None).size
+        y, good = self._coded(target, np.ones(n, dtype=bool), origin)
+        good = self._weighted(weight, good, origin)
+        block = Block(matrix, y, weight)
+        return block if good.all() else block.taken(good)
+
+    # ------------------------------------------------------------ which rows are good
+
+    def _good(self, raw: Raw) -> tuple[Raw, np.ndarray | None]:
+        good = np.ones(raw.values.shape[0], dtype=bool)
+        for k in self._strict:
+            for i in np.flatnonzero(np.isnan(raw.values[:, k]) & good):
+                self._refuse(i, good, raw.origin, self.schema.features[k].name, "missing value")
+        for k in self._boolean:
+            column = self.schema.features[k]
+            for i in np.flatnonzero((raw.values[:, k] < 0.0) & good):
+                shown = raw.origin.shown(int(i), column.name)
+                problem = f"{shown} is neither of {'/'.join(column.values)}"
+                self._refuse(i, good, raw.origin, column.name, problem)
+        y, good = self._coded(raw.target, good, raw.origin)
+        good = self._weighted(raw.weight, good, raw.origin)
+        if good.all():
+            return raw, y
+        weight = None if raw.weight is None else raw.weight[good]
+        return raw._replace(values=raw.values[good], weight=weight), None if y is None else y[good]
+
+    def _refuse(
+        self, i: Any, good: np.ndarray, origin: Origin, column: str | None, problem: str
+    ) -> None:
+        self.bad.add(origin.cell(int(i), column, problem))
+        good[i] = False
+
+    def _coded(self, target: Any, good: np.ndarray, origin: Origin) -> tuple[Any, np.ndarray]:
+        described = self.schema.target
+        if described is None or target is None:
+            return None, good
+        if described.task == "regression":
+            y, wrong = target, ~np.isfinite(target)
+        elif described.by_words:
+            y, wrong = target, ~(target >= 0.0)
+        else:
+            y, wrong = _class_numbers(target, described)
+        for i in np.flatnonzero(wrong & good):
+            problem = _target_problem(target[i], described, origin.shown(int(i), described.name))
+            self._refuse(i, good, origin, described.name, problem)
+        return y, good
+
+    def _weighted(self, weight: Any, good: np.ndarray, origin: Origin) -> np.ndarray:
+        if weight is not None:
+            with np.errstate(invalid="ignore"):
+                wrong = ~(np.isfinite(weight) & (weight >= 0.0))
+            for i in np.flatnonzero(wrong & good):
+                problem = f"weight {weight[i]:g} is not a number of at least 0"
+                self._refuse(i, good, origin, self.schema.weight, problem)
+        return good
+
+
+def _class_numbers(target: np.ndarray, described: Target) -> tuple[np.ndarray, np.ndarray]:
+    classes = np.asarray(described.classes, dtype=np.float64)
+    codes = np.minimum(np.searchsorted(classes, target), classes.size - 1)
+    return codes.astype(np.float64), classes[codes] != target
+
+
+def _target_problem(value: float, target: Target, shown: str) -> str:
+    if np.isnan(value):
+        return "the target is missing"
+    if target.task == "regression":
+        return f"the target {value} is not a finite number"
+    known = ", ".join(map(repr, target.classes[:8])) + (", ..." if len(target.classes) > 8 else "")
+    label = shown if target.by_words else f"label {value:g}"
+    return f"{label} is not among the classes {known} (classes=[...] lists all of them)"
+
+
+def _layout(schema: Schema) -> _Layout:
+    codes = {"category": _CATEGORY, "hashed": _HASHED}
+    columns = schema.features
+    widths = np.array([c.width for c in columns], dtype=np.int64)
+    offsets = np.cumsum(widths) - widths if widths.size else widths
+    return _Layout(
+        np.array([codes.get(c.kind, _NUMBER) for c in columns], dtype=np.int64),
+        offsets,
+        np.array([c.fill for c in columns], dtype=np.float64),
+        np.array([_levels(c) for c in columns], dtype=np.int64),
+        np.array([o + c.width - 1 if c.flag else -1 for o, c in zip(offsets, columns, strict=True)],
+                 dtype=np.int64),
+    )  # fmt: skip
+
+
+def _levels(column: Any) -> int:
+    return 2**column.bits if column.kind == "hashed" else len(column.values)
+
+
+@njit(cache=True, nogil=True)
+def _place(value, kind, offset, fill, levels, flag):
+    """(feature, its value, also flag it as missing?) of one cell; feature -1: none."""
+    if np.isnan(value):
+        if kind == 0:
+            return offset, fill, flag >= 0
+        if flag >= 0:
+            return -1, 0.0, True
+        value = fill
+    if kind == 0:
+        return offset, value, False
+    if value < 0.0:
+        return offset + levels, 1.0, False
+    return offset + int(value), 1.0, False
+
+
+@njit(cache=True, nogil=True)
+def _fill_dense(raw, kinds, offsets, fills, levels, flags, out):
+    for i in range(raw.shape[0]):
+        for k in range(raw.shape[1]):
+            j, x, missing = _place(raw[i, k], kinds[k], offsets[k], fills[k], levels[k], flags[k])
+            if j >= 0:
+                out[i, j] = x
+            if missing:
+                out[i, flags[k]] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def _fill_sparse(raw, kinds, offsets, fills, levels, flags, data, indices, indptr):
+    """Non-zeros only, in ascending order of the features."""
+    size = 0
+    for i in range(raw.shape[0]):
+        for k in range(raw.shape[1]):
+            j, x, missing = _place(raw[i, k], kinds[k], offsets[k], fills[k], levels[k], flags[k])
+            if j >= 0 and x != 0.0:
+                data[size], indices[size] = x, j
+                size += 1
+            if missing:
+                data[size], indices[size] = 1.0, flags[k]
+                size += 1
+        indptr[i + 1] = size
+    return size
+
+
+def _sparse(raw: np.ndarray, layout: _Layout) -> Sparse:
+    n, k = raw.shape
+    most = n * (k + int(np.count_nonzero((layout.flags >= 0) & (layout.kinds == _NUMBER))))
+    data, indices = np.empty(most), np.empty(most, dtype=np.int32)
+    indptr = np.zeros(n + 1, dtype=np.int32)
+    size = _fill_sparse(raw, *layout, data, indices, indptr)
+    return Sparse(data[:size], indices[:size], indptr)
+
+
+def _take_sparse(matrix: Sparse, keep: np.ndarray) -> Sparse:
+    data, indices, indptr = matrix
+    sizes = (indptr[1:] - indptr[:-1])[keep]
+    new = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    where = np.arange(new[-1]) + np.repeat(indptr[keep] - new[:-1], sizes)
+    return Sparse(data[where], indices[where], new)

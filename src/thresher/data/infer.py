@@ -1,0 +1,317 @@
+"""Reading a schema off a sample: kinds of columns, categories, task, labels and layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thresher.data.columns import (
+    as_words,
+    cleaned,
+    is_text,
+    looks_numeric,
+    raw_column,
+    raw_table,
+)
+from thresher.data.encode import Encoder, Origin, Sparse
+from thresher.data.errors import BadRows, DataError, nearest
+from thresher.data.schema import KINDS, MISSING, MOST_BITS, NULLS, Column, Schema, Target
+
+__all__ = ["Wishes", "given_classes", "infer_table", "infer_target", "with_layout"]
+
+_BOOLEANS = [("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("0", "1")]
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_DATE_NOTE = "a date: types={{{!r}: 'date'}} makes it a number"
+_TYPOS = 0.01  # so few words among numbers are bad rows, not categories
+_MOST_CLASSES = 20
+_SPARSE_BELOW = 0.25  # share of non-zeros under which compressed rows are smaller and faster
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user says about the data; everything left out is read off the sample.
+
+    ``types`` maps column names to kinds (or "hashed:18" for 2^18 features).
+    """
+
+    target: str | int | None = None
+    weight: str | None = None
+    ignore: Collection[str] = ()
+    types: Mapping[str, str] | None = None
+    task: str | None = None
+    classes: Sequence[Any] = ()
+    missing: str = "mean"
+    max_categories: int = 256
+    hash_bits: int | None = None  # hash every text column into so many bits
+    nulls: Sequence[str] = NULLS
+
+    def __post_init__(self) -> None:
+        if self.missing not in MISSING:
+            raise ValueError(f"missing={self.missing!r}: choose one of {', '.join(MISSING)}")
+        if self.task not in (None, "classification", "regression"):
+            raise ValueError(f"task={self.task!r}: 'classification' or 'regression'")
+        if self.hash_bits is not None and not 1 <= self.hash_bits <= MOST_BITS:
+            raise ValueError(f"hash_bits must lie in 1 .. 26, got {self.hash_bits}")
+        if self.max_categories < 1:
+            raise ValueError(f"max_categories must be at least 1, got {self.max_categories}")
+
+    def kind_of(self, name: str) -> tuple[str | None, int | None]:
+        wish = (self.types or {}).get(name)
+        if wish is None:
+            return None, None
+        kind, _, bits = wish.partition(":")
+        if kind not in KINDS or (bits and (kind != "hashed" or not bits.isdigit())):
+            raise ValueError(
+                f"column {name!r}: unknown type {wish!r}, choose one of {', '.join(KINDS)} "
+                "(hashed:18 for 2^18 features)"
+            )
+        if bits and not 1 <= int(bits) <= MOST_BITS:
+            raise ValueError(f"column {name!r}: hashing takes 1 .. 26 bits, got {bits}")
+        return kind, int(bits) if bits else None
+
+
+def infer_table(sample: pa.Table, wishes: Wishes, file: str) -> Schema:
+    """The schema of a table from its first rows (text columns may hold numbers)."""
+    names = sample.column_names
+    if sample.num_rows == 0:
+        raise DataError(f"{file} has a header but no rows" if names else f"{file} is empty")
+    wishes = _by_name(wishes, names, file)
+    nulls = tuple(dict.fromkeys(("", *(null.strip(" \t") for null in wishes.nulls))))
+    columns = []
+    target = None
+    for name in names:
+        if name == wishes.target:
+            target = _table_target(name, cleaned(sample.column(name), nulls), wishes, file)
+        if name in (wishes.target, wishes.weight, *wishes.ignore):
+            columns.append(Column(name, "ignored"))
+        else:
+            columns.append(_column(name, cleaned(sample.column(name), nulls), wishes, nulls, file))
+    schema = Schema(tuple(columns), target, wishes.weight, nulls=nulls)
+    if not schema.features:
+        listed = "; ".join(f"{c.name}: {c.describe()}" for c in columns[:8])
+        raise DataError(
+            f"{file}: no column is left to learn from ({listed}); is the delimiter right?"
+        )
+    return with_layout(schema, *_size(sample, schema))
+
+
+def _size(sample: pa.Table, schema: Schema) -> tuple[int, int]:
+    """Rows and non-zeros of the encoded sample."""
+    bad, plain = BadRows("skip"), replace(schema.without_target(), layout="sparse")
+    raw = raw_table(sample, plain, bad, Origin("", lambda i: None))
+    block = Encoder(plain, bad).encode(raw)
+    assert isinstance(block.matrix, Sparse)
+    return block.size, block.matrix.data.size
+
+
+def _by_name(wishes: Wishes, names: Sequence[str], file: str) -> Wishes:
+    """The same wishes with columns by name, not by number; every one must exist."""
+    target = _find(wishes.target, names, file, "target")
+    weight = _find(wishes.weight, names, file, "weight column")
+    if target is not None and target == weight:
+        raise DataError(f"{file}: column {target!r} cannot be both target and weight")
+    given = wishes.types or {}
+    types = {_find(name, names, file, "column"): kind for name, kind in given.items()}
+    ignore = [_find(name, names, file, "column") for name in wishes.ignore]
+    return replace(wishes, target=target, weight=weight, types=types, ignore=ignore)
+
+
+def _find(name: str | int | None, names: Sequence[str], file: str, role: str) -> Any:
+    if name is None:
+        return None
+    if name in names:
+        return name
+    text = str(name)
+    if text.removeprefix("-").isdecimal():  # columns can be counted: from 1, or -1 is the last
+        position = int(text)
+        if 1 <= abs(position) <= len(names):
+            return names[position - 1 if position > 0 else position]
+    one = " (one column was found: is the delimiter right?)" if len(names) == 1 else ""
+    raise DataError(f"{file} has no {role} {text!r}: {nearest(text, list(names))}{one}")
+
+
+# ---------------------------------------------------------------- features
+
+
+def _column(name: str, array: pa.Array, wishes: Wishes, nulls: Sequence[str], file: str) -> Column:
+    wish, bits = wishes.kind_of(name)
+    kind, note = (wish, "") if wish else _guess(name, array)
+    base = Column(name, kind, missing=wishes.missing, note=note)
+    flag = wishes.missing == "mean"
+    if kind == "ignored":
+        return Column(name, kind, note=note)
+    if kind in ("number", "date", "boolean"):
+        values = _spellings(name, array, file) if kind == "boolean" else ()
+        base = replace(base, values=values, flag=flag and array.null_count > 0)
+        return replace(base, fill=_typical(raw_column(array, base, nulls), base))
+    if kind == "hashed" or (wishes.hash_bits is not None and wish is None):
+        base = replace(base, kind="hashed", bits=bits or wishes.hash_bits or 18, flag=flag)
+        return replace(base, fill=_typical(raw_column(array, base, nulls), base))
+    counts = _counts(array)
+    if wish is None and _identifies(array, counts):
+        return Column(name, "ignored", note="nearly every value is different: an identifier?")
+    kept = counts[: wishes.max_categories]
+    note = f"the {len(kept)} most frequent of {len(counts)}" if len(kept) < len(counts) else ""
+    # Sorted, so that the order in which values happen to appear leaves no trace.
+    values = tuple(sorted(word for word, _ in kept))
+    fill = float(values.index(counts[0][0])) if counts else 0.0
+    return replace(base, values=values, flag=flag, fill=fill, note=note)
+
+
+def _guess(name: str, array: pa.Array) -> tuple[str, str]:
+    """Kind of a column, and a note for the user."""
+    kind = array.type
+    if array.null_count == len(array):
+        return "ignored", "no values in the sample"
+    if pa.types.is_boolean(kind):
+        return "boolean", ""
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "ignored", _DATE_NOTE.format(name)
+    if is_text(kind):
+        return _guess_text(name, array)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number", ""
+    return "ignored", f"{kind} values are no features"
+
+
+def _guess_text(name: str, array: pa.Array) -> tuple[str, str]:
+    present = len(array) - array.null_count
+    others = present - int(pc.sum(looks_numeric(array)).as_py() or 0)
+    if others <= _TYPOS * present:
+        return "number", "a few values are not numbers" if others else ""
+    if pc.all(pc.match_substring_regex(array, _DATE)).as_py():
+        return "ignored", _DATE_NOTE.format(name)
+    return "boolean" if _known_pair(array, 2) else "category", ""
+
+
+def _known_pair(array: pa.Array, least: int) -> tuple[str, ...]:
+    """The pair of words, like no and yes, that a column consists of."""
+    words = set(pc.unique(pc.utf8_lower(as_words(array).drop_null())).to_pylist())
+    return next((p for p in _BOOLEANS if len(words) >= least and words <= set(p)), ())
+
+
+def _spellings(name: str, array: pa.Array, file: str) -> tuple[str, ...]:
+    """(false, true) of a boolean column."""
+    if pa.types.is_boolean(array.type) or array.null_count == len(array):
+        return _BOOLEANS[0]
+    found = _known_pair(array, 1) or tuple(sorted(word for word, _ in _counts(array)))
+    if len(found) != 2:
+        some = ", ".join(map(repr, found[:4]))
+        raise DataError(f"{file}: column {name!r} is no boolean, it holds {len(found)} values "
+                        f"({some}{', ...' if len(found) > 4 else ''})")  # fmt: skip
+    return found
+
+
+def _identifies(array: pa.Array, counts: list[tuple[str, int]]) -> bool:
+    return len(array) >= 100 and len(counts) > 0.9 * (len(array) - array.null_count)
+
+
+def _counts(array: pa.Array) -> list[tuple[str, int]]:
+    """Values by falling frequency, ties by name; 7.0 counts as 7."""
+    words = pc.replace_substring_regex(as_words(array).drop_null(), r"^(-?[0-9]+)\.0$", r"\1")
+    pairs = [(p["values"], p["counts"]) for p in pc.value_counts(words).to_pylist()]
+    return sorted(pairs, key=lambda p: (-p[1], p[0]))
+
+
+def _typical(values: np.ndarray, column: Column) -> float:
+    """What takes the place of a missing number, or of a missing hash."""
+    present = values[~np.isnan(values)]
+    if present.size == 0 or column.missing == "error":
+        return 0.0
+    if column.missing == "most_frequent" or column.kind in ("boolean", "hashed"):
+        found, counts = np.unique(present, return_counts=True)
+        return float(found[counts.argmax()])
+    with np.errstate(over="ignore"):
+        mean = float(present.mean())
+    return mean if math.isfinite(mean) else 0.0
+
+
+# ---------------------------------------------------------------- the target
+
+
+def _table_target(name: str, array: pa.Array, wishes: Wishes, file: str) -> Target:
+    if array.null_count == len(array):
+        raise DataError(f"{file}: the target column {name!r} is empty in the sample")
+    array = array.drop_null()
+    numeric = not is_text(array.type) or bool(pc.all(looks_numeric(array)).as_py())
+    if wishes.task == "regression" and not numeric:
+        wrong = array.filter(pc.invert(looks_numeric(array)))[0].as_py()
+        raise DataError(f"{file}: the target {name!r} is {wrong!r} in a row: not a number")
+    if wishes.classes:
+        return given_classes(name, wishes.classes, wishes.task)
+    if numeric:
+        try:
+            numbers = array.cast(pa.float64(), safe=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise DataError(
+                f"{file}: the target column {name!r} holds {array.type} values"
+            ) from None
+        return infer_target(name, numbers.to_numpy(zero_copy_only=False), wishes, file)
+    words = sorted(pc.unique(array).to_pylist())
+    if len(words) > 1000 and len(words) > 0.5 * len(array):
+        raise DataError(f"{file}: the target {name!r} has {len(words)} different words: no labels")
+    return Target(name, "classification", tuple(words))
+
+
+def infer_target(
+    name: str, values: np.ndarray, wishes: Wishes, file: str, every: np.ndarray | None = None
+) -> Target:
+    """Task and labels of numeric targets: a few whole numbers are classes.
+
+    ``every``: the labels of all rows, where they are known; the task goes by the sample alone, so
+    that all formats agree.
+    """
+    if wishes.classes:
+        return given_classes(name, wishes.classes, wishes.task)
+    values = values[np.isfinite(values)]
+    distinct = np.unique(values)
+    task = wishes.task
+    if task is None:
+        few = distinct.size <= _MOST_CLASSES and (distinct.size <= 2 or values.size > distinct.size)
+        whole = bool(np.all(distinct == np.round(distinct)))
+        task = "classification" if whole and few else "regression"
+    if task == "regression":
+        return Target(name, "regression")
+    if every is not None:
+        distinct = np.unique(every[np.isfinite(every)])
+    if not 0 < distinct.size <= 10_000:
+        raise DataError(f"{file}: the target {name!r} has {distinct.size} different labels")
+    return Target(name, "classification", _labels(distinct))
+
+
+def given_classes(name: str, classes: Sequence[Any], task: str | None) -> Target:
+    """The labels that the user lists."""
+    if task == "regression":
+        raise ValueError("classes are given, but task='regression'")
+    if all(isinstance(c, str) for c in classes):
+        return Target(name, "classification", tuple(sorted(set(classes))))
+    try:
+        return Target(name, "classification", _labels(np.unique(np.asarray(classes, np.float64))))
+    except (TypeError, ValueError):
+        raise ValueError(f"classes must be all text or all numbers, got {classes!r}") from None
+
+
+def _labels(distinct: np.ndarray) -> tuple[Any, ...]:
+    kind: Any = int if np.all(distinct == np.round(distinct)) else float
+    return tuple(kind(v) for v in distinct)
+
+
+# ---------------------------------------------------------------- layout
+
+
+def with_layout(schema: Schema, rows: int, nonzeros: int) -> Schema:
+    """Dense or sparse rows, by the sample's share of non-zeros (the same for every format)."""
+    d = max(schema.n_features, 1)
+    per_row = nonzeros / max(rows, 1)
+    sparse = d >= 32 and per_row < _SPARSE_BELOW * d
+    return replace(
+        schema,
+        layout="sparse" if sparse else "dense",
+        row_bytes=math.ceil(12 * per_row + 24) if sparse else 8 * d + 8,
+    )

@@ -1,0 +1,77 @@
+"""What every source of examples offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from thresher.data.encode import Block, Encoder
+from thresher.data.infer import Wishes
+from thresher.data.schema import Schema
+
+__all__ = ["Source", "Table", "sample_rows", "sampled_enough"]
+
+_SAMPLE_ROWS = 1 << 14
+_FEWEST_ROWS = 1 << 8
+_SAMPLE_CELLS = 1 << 23
+
+
+class Source:
+    """Examples in some format; a concrete source reads a schema off itself and yields blocks."""
+
+    name: str
+    #: can be read again from the start; standard input cannot
+    rereadable: bool = True
+
+    def infer(self, wishes: Wishes) -> Schema:
+        """The schema by a sample of the first rows."""
+        raise NotImplementedError
+
+    def blocks(self, encoder: Encoder) -> Iterator[Block]:
+        """All rows, in order, in blocks of any size."""
+        raise NotImplementedError
+
+    def stamps(self) -> list[Any]:
+        """(name, size, time of change) of the files read; empty for memory."""
+        return []
+
+    @property
+    def is_table(self) -> bool:
+        """Rows have named columns; otherwise they are a matrix of features."""
+        return False
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows where it is known without reading them."""
+        return None
+
+
+class Table(Source):
+    """Named columns, in files or in memory."""
+
+    names: list[str]
+
+    @property
+    def is_table(self) -> bool:
+        return True
+
+    def wanted_rows(self, wishes: Wishes) -> int:
+        """Rows of the sample: by the number of columns that may be features."""
+        others = (wishes.target is not None) + (wishes.weight is not None)
+        return sample_rows(len(self.names) - others)
+
+
+def sample_rows(features: int) -> int:
+    """How many rows a schema is read from: a power of two, fewer when they are wide.
+
+    Only the data decides, never the format, so that equal data in any format makes equal models.
+    """
+    rows = _SAMPLE_ROWS
+    while rows > _FEWEST_ROWS and rows * features > _SAMPLE_CELLS:
+        rows //= 2
+    return rows
+
+
+def sampled_enough(rows: int, elements: int) -> bool:
+    """Whether a sample is large enough before the number of features is known."""
+    return rows >= _SAMPLE_ROWS or (rows >= _FEWEST_ROWS and elements >= _SAMPLE_CELLS)

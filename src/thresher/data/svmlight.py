@@ -1,0 +1,188 @@
+"""svmlight / LIBSVM text: ``label index:value index:value ... # comment``, also with ``qid:n``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from thresher.data._svmlight_text import SvmlightBlock, cut, parse_svmlight
+from thresher.data.encode import Block, Encoder, Origin, Sparse
+from thresher.data.errors import BadCell, DataError
+from thresher.data.infer import Wishes, infer_target, with_layout
+from thresher.data.schema import MOST_FEATURES, Schema
+from thresher.data.source import Source, sample_rows, sampled_enough
+from thresher.data.text import BLOCK_BYTES, STDIN, TextBlock, expand, stamp, text_blocks
+
+__all__ = ["SvmlightSource"]
+
+
+@dataclass
+class SvmlightSource(Source):
+    """One or several svmlight files.
+
+    ``zero_based``: whether the first feature has index 0; None: 1, unless an index 0 occurs.
+    ``n_features``: None: the largest index that occurs, which takes one pass over the files.
+    """
+
+    paths: list[str]
+    zero_based: bool | None = None
+    n_features: int | None = None
+    encoding: str = "utf-8"
+    block_bytes: int = BLOCK_BYTES
+    _held: list[TextBlock] = field(default_factory=list)  # read from standard input already
+
+    def __post_init__(self) -> None:
+        self.paths = expand(self.paths)
+        self.rereadable = STDIN not in self.paths
+        self.name = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
+        if self.n_features is not None and not 0 <= self.n_features <= MOST_FEATURES:
+            raise ValueError(f"n_features must lie in 0 .. {MOST_FEATURES}, got {self.n_features}")
+
+    @cached_property
+    def _stdin(self) -> Iterator[TextBlock]:
+        return text_blocks(STDIN, cut, self.block_bytes, self.encoding)
+
+    def infer(self, wishes: Wishes) -> Schema:
+        sample = self._sample()
+        low, high, labels = self._extent(sample)
+        base = 0 if self.zero_based or (self.zero_based is None and low == 0) else 1
+        features = max(high - base + 1, 0) if self.n_features is None else self.n_features
+        sample = _head([sample], sample_rows(features))
+        target = infer_target("label", sample.labels, wishes, self.name, every=labels)
+        schema = Schema(target=target, matrix_features=features, first_index=base)
+        return with_layout(schema, sample.labels.size, int(np.count_nonzero(sample.values)))
+
+    def blocks(self, encoder: Encoder) -> Iterator[Block]:
+        schema = encoder.schema
+        for block in self._text():
+            parsed = parse_svmlight(block.data, block.first_line)
+            for line in parsed.bad:
+                problem = f"{line.problem} (character {line.column})"
+                encoder.bad.add(BadCell(block.file, line.line, None, problem))
+            origin = _origin(block.file, parsed.lines)
+            rows = Block(_sparse(parsed, schema.first_index), parsed.labels, None)
+            rows, origin = _known_features(rows, origin, encoder)
+            if rows.size:
+                target = rows.y if schema.target is not None else None
+                yield encoder.encode_matrix(_laid_out(rows.matrix, schema), target, None, origin)
+
+    def stamps(self) -> list[Any]:
+        return [stamp(path) for path in self.paths]
+
+    # ------------------------------------------------------------ the sample
+
+    def _sample(self) -> SvmlightBlock:
+        """The first rows; bad lines are left for the reading proper to complain about."""
+        parts: list[SvmlightBlock] = []
+        rows = elements = 0
+        for block in self._text(hold=True):
+            parts.append(parse_svmlight(block.data, block.first_line))
+            rows += parts[-1].labels.size
+            elements += parts[-1].values.size
+            if sampled_enough(rows, elements):
+                break
+        if not rows:
+            bad = next((line for part in parts for line in part.bad), None)
+            if bad:
+                raise DataError(str(BadCell(self.paths[0], bad.line, None, bad.problem)))
+            raise DataError(f"{self.name} is empty")
+        return _head(parts, sample_rows(1))
+
+    def _extent(self, sample: SvmlightBlock) -> tuple[int, int, np.ndarray | None]:
+        """Smallest and largest index, and all labels, by a pass over the files where possible."""
+        low, high = _index_range(sample.indices)
+        if self.n_features is not None or not self.rereadable:
+            return low, high, None
+        labels = np.unique(sample.labels)
+        for block in self._text():
+            part = parse_svmlight(block.data, block.first_line)
+            low_part, high_part = _index_range(part.indices)
+            low, high = min(low, low_part), max(high, high_part)
+            if labels.size <= 10_000:
+                labels = np.union1d(labels, part.labels)
+        return low, high, labels
+
+    def _text(self, hold: bool = False) -> Iterator[TextBlock]:
+        """All blocks; ``hold``: those of standard input will be needed again."""
+        for path in self.paths:
+            if path != STDIN:
+                yield from text_blocks(path, cut, self.block_bytes, self.encoding)
+                continue
+            held, self._held = self._held, []
+            for block in chain(held, self._stdin):
+                if hold:
+                    self._held.append(block)
+                yield block
+
+
+def _origin(file: str, lines: np.ndarray) -> Origin:
+    return Origin(file, lambda i: int(lines[i]))
+
+
+def _known_features(rows: Block, origin: Origin, encoder: Encoder) -> tuple[Block, Origin]:
+    """The rows whose features are all in the schema; the others are reported."""
+    assert isinstance(rows.matrix, Sparse)
+    indices, features = rows.matrix.indices, encoder.schema.n_features
+    low, high = _index_range(indices)
+    if low >= 0 and high < features:
+        return rows, origin
+    first = encoder.schema.first_index
+    wrong = np.flatnonzero((indices < 0) | (indices >= features))
+    good = np.ones(rows.size, dtype=bool)
+    for i, k in zip(np.searchsorted(rows.matrix.indptr, wrong, side="right") - 1, wrong,
+                    strict=True):  # fmt: skip
+        if good[i]:
+            index = int(indices[k]) + first
+            last = first + features - 1
+            problem = f"feature {index} is outside {first} .. {last} (n_features= says how many)"
+            encoder.bad.add(origin.cell(int(i), None, problem))
+            good[i] = False
+    return rows.taken(good), origin.taken(good)
+
+
+def _index_range(indices: np.ndarray) -> tuple[int, int]:
+    return (int(indices.min()), int(indices.max())) if indices.size else (MOST_FEATURES, -1)
+
+
+def _sparse(parsed: SvmlightBlock, base: int) -> Sparse:
+    """Compressed rows without zeros, features counted from 0."""
+    values, indices, indptr = parsed.values, parsed.indices, parsed.indptr
+    if np.count_nonzero(values) < values.size:
+        kept = values != 0.0
+        indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
+        values, indices = values[kept], indices[kept]
+    indices = indices if base == 0 else indices - np.int32(base)
+    return Sparse(values, indices, indptr.astype(np.int32))
+
+
+def _laid_out(matrix: Any, schema: Schema) -> np.ndarray | Sparse:
+    if schema.layout == "sparse":
+        return matrix
+    out = np.zeros((matrix.indptr.size - 1, schema.n_features))
+    _scatter(matrix.data, matrix.indices, matrix.indptr, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _scatter(data, indices, indptr, out):
+    for i in range(out.shape[0]):
+        for k in range(indptr[i], indptr[i + 1]):
+            out[i, indices[k]] = data[k]
+
+
+def _head(parts: list[SvmlightBlock], wanted: int) -> SvmlightBlock:
+    """The first rows of several blocks."""
+    sizes = np.concatenate([np.diff(p.indptr) for p in parts])[:wanted]
+    end = int(sizes.sum())
+    return parts[0]._replace(
+        labels=np.concatenate([p.labels for p in parts])[:wanted],
+        indptr=np.concatenate([[0], np.cumsum(sizes)]),
+        indices=np.concatenate([p.indices for p in parts])[:end],
+        values=np.concatenate([p.values for p in parts])[:end],
+    )

@@ -1,0 +1,51 @@
+"""Between estimators and the formats of other tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thresher.estimators._calibration import Isotonic, Sigmoid, Softmax
+from thresher.estimators.linear import LinearClassifier, LinearRegressor
+from thresher.losses import Logistic, Loss, ModifiedHuber
+from thresher.penalties import L2
+from thresher.registry import resolve
+from thresher.solvers import Newton, Status
+
+__all__ = ["imported_estimator", "probability_of"]
+
+
+def probability_of(estimator: Any) -> Any:
+    """How the classifier makes probabilities of scores, as ``write_onnx`` takes it."""
+    calibrator = getattr(estimator, "calibrator_", None)
+    if isinstance(calibrator, Sigmoid):
+        return "sigmoid", calibrator.slope, calibrator.offset
+    if isinstance(calibrator, Softmax):
+        return "softmax", calibrator.slope
+    if isinstance(calibrator, Isotonic):
+        steps = [(r.X_thresholds_, r.y_thresholds_) for r in calibrator.regressions]
+        return "isotonic", steps
+    loss = resolve(estimator.loss, Loss, "loss")
+    if isinstance(loss, Logistic):
+        return "logistic"
+    return "modified_huber" if isinstance(loss, ModifiedHuber) else None
+
+
+def imported_estimator(
+    coef: np.ndarray, intercept: np.ndarray, labels: np.ndarray | None, logistic: bool
+) -> Any:
+    """A fitted estimator around weights that another tool learned; labels None: a regression."""
+    estimator: Any
+    if labels is None:
+        estimator = LinearRegressor()
+    else:
+        estimator = LinearClassifier("logistic" if logistic else "squared_hinge")
+        estimator.classes_ = labels
+    estimator.coef_ = np.atleast_2d(coef)
+    estimator.intercept_ = np.atleast_1d(intercept)
+    estimator.n_features_in_ = estimator.coef_.shape[1]
+    estimator.n_iter_, estimator.status_ = 0, Status.COMPLETED
+    estimator.density_ = float(np.mean(estimator.coef_ != 0.0)) if estimator.coef_.size else 0.0
+    estimator.solver_, estimator.penalty_ = Newton(), L2(0.0)
+    return estimator

@@ -1,0 +1,114 @@
+r"""Kernels :math:`k(x, z)`, computed from the inner product and the two squared norms.
+
+``of(inner, sq_x, sq_z)`` gets :math:`x \cdot z`, :math:`\|x\|^2` and :math:`\|z\|^2`: whoever
+evaluates many kernels computes the inner products by one matrix product and keeps the norms.
+
+A kernel of your own is a frozen dataclass with that one method, written in plain Python::
+
+    @dataclass(frozen=True)
+    class Cauchy(Kernel):
+        gamma: float = 1.0
+
+        def of(self, inner, sq_x, sq_z):
+            return 1.0 / (1.0 + self.gamma * (sq_x + sq_z - 2.0 * inner))
+
+Widths.  ``gamma`` multiplies the squared distance.  Where a text gives a bandwidth ``sigma`` with
+:math:`\exp(-\|x-z\|^2 / (2\sigma^2))`, use ``RBF.from_sigma(sigma)``, gamma = 1/(2 sigma^2);
+BudgetedSVM's ``-g G`` is gamma = G / 2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from thresher._terms import Term
+
+__all__ = ["RBF", "Cosine", "Exponential", "Kernel", "Linear", "Polynomial", "Sigmoid"]
+
+
+class Kernel(Term):
+    """Protocol of a kernel; see the module's text."""
+
+    #: "radial": a function of the distance alone; "positive": positive definite
+    traits: ClassVar[frozenset[str]] = frozenset()
+
+    def of(self, inner: Any, sq_x: Any, sq_z: Any) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RBF(Kernel):
+    r"""Gaussian: :math:`\exp(-\gamma \|x-z\|^2)`."""
+
+    gamma: float = 1.0
+    traits = frozenset({"radial", "positive"})
+
+    @classmethod
+    def from_sigma(cls, sigma: float) -> RBF:
+        """The width as a bandwidth, exp(-||x-z||^2 / (2 sigma^2))."""
+        return cls(0.5 / sigma**2)
+
+    def of(self, inner, sq_x, sq_z):
+        return math.exp(-self.gamma * max(sq_x + sq_z - 2.0 * inner, 0.0))
+
+
+@dataclass(frozen=True)
+class Exponential(Kernel):
+    r"""Exponential, or Laplacian of the Euclidean distance: :math:`\exp(-\gamma \|x-z\|)`."""
+
+    gamma: float = 1.0
+    traits = frozenset({"radial", "positive"})
+
+    def of(self, inner, sq_x, sq_z):
+        return math.exp(-self.gamma * math.sqrt(max(sq_x + sq_z - 2.0 * inner, 0.0)))
+
+
+@dataclass(frozen=True)
+class Polynomial(Kernel):
+    r"""Polynomial: :math:`(\gamma\, x \cdot z + c)^{degree}`, with a whole degree."""
+
+    degree: int = 2
+    gamma: float = 1.0
+    intercept: float = 1.0
+    traits = frozenset({"positive"})
+
+    def of(self, inner, sq_x, sq_z):
+        base = self.gamma * inner + self.intercept
+        out = 1.0
+        for _ in range(self.degree):
+            out *= base
+        return out
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    r"""The inner product itself."""
+
+    traits = frozenset({"positive"})
+
+    def of(self, inner, sq_x, sq_z):
+        return inner
+
+
+@dataclass(frozen=True)
+class Sigmoid(Kernel):
+    r"""Hyperbolic tangent: :math:`\tanh(\gamma\, x \cdot z + c)`; not positive definite."""
+
+    gamma: float = 1.0
+    intercept: float = 0.0
+
+    def of(self, inner, sq_x, sq_z):
+        return math.tanh(self.gamma * inner + self.intercept)
+
+
+@dataclass(frozen=True)
+class Cosine(Kernel):
+    r"""Cosine of the angle: :math:`x \cdot z / (\|x\| \|z\|)`, zero where a norm is."""
+
+    traits = frozenset({"positive"})
+
+    def of(self, inner, sq_x, sq_z):
+        size = math.sqrt(sq_x * sq_z)
+        return inner / size if size > 0.0 else 0.0

@@ -1,0 +1,122 @@
+"""Saving a running job, and going on from there."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thresher.artifacts import container
+from thresher.artifacts.container import BadFile
+from thresher.artifacts.encoding import decode, encode
+from thresher.estimators._input import Units
+from thresher.estimators._stream import RowStream
+from thresher.solvers import Result, Status
+from thresher.training.stream import Place, StreamJob, Weights
+
+__all__ = ["Checkpointer", "Every", "checkpoint_path"]
+
+_FIELDS = ("passes", "shuffle", "seed", "rows_learned", "history", "best_loss", "best_pass")
+
+
+@dataclass(frozen=True)
+class Every:
+    """How often: after so many seconds, or so many rows, whichever is given."""
+
+    seconds: float | None = 60.0
+    rows: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Every:
+        """'30s', '5m' (minutes), or a number of rows such as '1000000' or '1e6'."""
+        word = text.strip().lower().removesuffix("rows").strip()
+        try:
+            if word[-1:] in ("s", "m", "h"):
+                seconds = float(word[:-1]) * {"s": 1, "m": 60, "h": 3600}[word[-1]]
+                if seconds > 0.0:
+                    return cls(seconds, None)
+            elif float(word) >= 1:
+                return cls(None, int(float(word)))
+        except ValueError:
+            pass
+        raise ValueError(
+            f"{text!r} is not an interval: give seconds ('30s', '5m') or rows ('1000000')"
+        )
+
+
+def checkpoint_path(model: str | os.PathLike[str]) -> Path:
+    path = Path(model)
+    return path.with_name(path.name + ".checkpoint")
+
+
+@dataclass
+class Checkpointer:
+    """Writes a job now and then, and reads it back if it is the same job."""
+
+    path: Path
+    every: Every
+    task: dict[str, Any]  # data, schema and options: what makes it the same job
+    _last_time: float = field(default_factory=time.monotonic)
+    _last_rows: int = 0
+
+    def maybe_save(self, job: StreamJob) -> None:
+        due = self.every.seconds is not None and (
+            time.monotonic() - self._last_time >= self.every.seconds
+        )
+        full = self.every.rows is not None and job.rows_learned - self._last_rows >= self.every.rows
+        if due or full:
+            self.save(job)
+
+    def save(self, job: StreamJob) -> None:
+        arrays: dict[str, np.ndarray] = {}
+        state: dict[str, Any] = {name: getattr(job, name) for name in _FIELDS}
+        state["learners"] = job.stream.learners
+        state["outputs"] = job.stream.outputs
+        state["place"] = list(job.place)
+        state["units"] = None if job.units is None else list(job.units)
+        state["weights"] = [job.weights.factors, job.weights.scale]
+        state["best"] = job.best and [[r.coef, r.intercept, r.passes] for r in job.best]
+        document = {"task": self.task, "job": encode(state, arrays, "checkpoint")}
+        container.write(self.path, document, arrays, kind="checkpoint")
+        self._last_time, self._last_rows = time.monotonic(), job.rows_learned
+
+    def load(self, terms: tuple[type, ...] = ()) -> StreamJob:
+        document, arrays = container.read(self.path, kind="checkpoint")
+        self._check_same(document.get("task"))
+        state = decode(document.get("job"), arrays, terms)
+        try:
+            job = _job(state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadFile(f"{self.path} is not a usable checkpoint: {error}") from None
+        self._last_rows = job.rows_learned
+        return job
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+    def _check_same(self, task: Any) -> None:
+        if not isinstance(task, dict):
+            raise BadFile(f"{self.path} does not say what job it belongs to")
+        for name, value in self.task.items():
+            if task.get(name) != value:
+                raise ValueError(
+                    f"{self.path} belongs to another training: its {name} differs; "
+                    "give the same data and options, or start anew without --resume"
+                )
+
+
+def _job(state: dict[str, Any]) -> StreamJob:
+    learners = [(problem, solver, held) for problem, solver, held in state["learners"]]
+    best = state["best"]
+    return StreamJob(
+        stream=RowStream(learners, int(state["outputs"])),
+        units=None if state["units"] is None else Units(*state["units"]),
+        weights=Weights(*state["weights"]),
+        place=Place(*map(int, state["place"])),
+        best=best and [Result(c, b, Status.EARLY_STOPPED, p, None) for c, b, p in best],
+        **{name: state[name] for name in _FIELDS},
+    )

@@ -1,0 +1,102 @@
+"""What a data set holds: ranges, means, density and class balance, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from thresher.data import DataSet, Moments, Schema
+
+__all__ = ["Inspection", "inspected"]
+
+
+@njit(cache=True, nogil=True)
+def _ranges(rows, n, low, high, stored):
+    for i in range(n):
+        for k in range(rows.start(i), rows.stop(i)):
+            j, x = rows.column(i, k), rows.element(i, k)
+            low[j] = min(low[j], x)
+            high[j] = max(high[j], x)
+            if x != 0.0:
+                stored[j] += 1
+
+
+@dataclass
+class Inspection:
+    """Per feature: smallest, mean and largest value, and the number of non-zeros."""
+
+    schema: Schema
+    rows: int
+    low: np.ndarray
+    high: np.ndarray
+    mean: np.ndarray
+    nonzeros: np.ndarray
+    class_counts: np.ndarray | None
+
+    @property
+    def density(self) -> float:
+        return float(self.nonzeros.sum() / max(self.rows * self.schema.n_features, 1))
+
+    def lines(self) -> list[tuple[str, str, float | None, float | None, float | None]]:
+        """(name, kind, smallest, mean, largest) of every column, or of every matrix feature."""
+        names = self.schema.feature_names()
+        if names is None:
+            first = self.schema.first_index
+            used = [f"feature {j + first}" for j in range(self.schema.n_features)]
+            return [(n, "number", *self._numbers(j)) for j, n in enumerate(used)]
+        out: list[Any] = []
+        offset = 0
+        for column in self.schema.columns:
+            numeric = column.kind in ("number", "boolean", "date")
+            numbers = self._numbers(offset) if numeric else (None, None, None)
+            out.append((column.name, self._kind(column), *numbers))
+            offset += column.width
+        return out
+
+    def _kind(self, column: Any) -> str:
+        target = self.schema.target
+        if target is not None and column.name == target.name:
+            return "target"
+        return "row weight" if column.name == self.schema.weight else column.describe()
+
+    def _numbers(self, j: int) -> tuple[float, float, float]:
+        return float(self.low[j]), float(self.mean[j]), float(self.high[j])
+
+    def to_json(self) -> dict[str, Any]:
+        counts = None
+        if self.class_counts is not None and self.schema.target is not None:
+            labels = map(str, self.schema.target.classes)
+            counts = dict(zip(labels, self.class_counts.tolist(), strict=True))
+        names = ("name", "kind", "smallest", "mean", "largest")
+        return {
+            "rows": self.rows,
+            "features": self.schema.n_features,
+            "density": self.density,
+            "classes": counts,
+            "columns": [dict(zip(names, line, strict=True)) for line in self.lines()],
+        }
+
+
+def inspected(data: DataSet, told: Callable[[int], None] = lambda rows: None) -> Inspection:
+    d, target = data.schema.n_features, data.schema.target
+    low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    stored, rows, moments = np.zeros(d, dtype=np.int64), 0, Moments.empty(d)
+    counts = np.zeros(len(target.classes), np.int64) if target and target.classes else None
+    for batch in data.chunks():
+        _ranges(batch.rows, batch.size, low, high, stored)
+        moments = moments.updated(batch.rows)
+        rows += batch.size
+        if counts is not None and batch.y is not None:
+            counts += np.bincount(batch.y.astype(np.int64), minlength=counts.size)
+        told(rows)
+    absent = moments.mass < rows  # zeros that are not stored
+    low, high = (
+        np.where(absent, np.minimum(low, 0.0), low),
+        np.where(absent, np.maximum(high, 0.0), high),
+    )
+    mean, _ = moments.mean_and_deviation()
+    return Inspection(data.schema, rows, low, high, mean, stored, counts)

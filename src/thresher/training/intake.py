@@ -1,0 +1,132 @@
+"""The first look at the data: what fits in memory stays there, the rest is counted or streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from thresher.data import Batch, DataError, DataSet, Moments
+from thresher.data.dataset import rows_in
+from thresher.data.encode import Block
+from thresher.data.source import sample_rows
+from thresher.training.holdout import HoldOut, block_of
+
+__all__ = ["Intake", "take_in", "window_rows"]
+
+_WINDOW_BYTES = 32 << 20
+_SMALLEST_SHARE = 0.3  # parsed rows take at least about this share of their text
+
+Told = Callable[[int], None]
+
+
+def window_rows(row_bytes: int) -> int:
+    """Rows that are shuffled together and learned from at a time; only the schema decides."""
+    return min(rows_in(_WINDOW_BYTES, row_bytes), 1 << 17)
+
+
+@dataclass
+class Intake:
+    """Rows in windows, over and over, and what the first look found out.
+
+    ``rows``, ``moments`` and ``class_counts`` are those of the rows to learn from; ``rows`` is None
+    when the end of the data has not been seen yet.
+    """
+
+    data: DataSet
+    window: int
+    hold: HoldOut
+    rows: int | None
+    mass: float
+    moments: Moments
+    class_counts: np.ndarray | None
+    sample: Block  # the first rows that are not held out: what the learner is prepared on
+    kept: list[Batch] | None  # all rows, if they fit in memory
+    begun: Iterator[Batch] | None = None  # a pass that has begun already
+    looked: int = 0  # rows that have been looked at
+
+    def windows(self) -> Iterator[Batch]:
+        if self.kept is not None:
+            return iter(self.kept)
+        if self.begun is not None:
+            begun, self.begun = self.begun, None
+            return begun
+        if not self.data.source.rereadable:
+            raise DataError(f"{self.data.name} can be read only once: ask for one pass")
+        return self.data.chunks(self.window)
+
+    def look(self, batch: Batch) -> np.ndarray:
+        """Which rows are held out; on the first look they are kept and the others counted."""
+        if batch.first < self.looked:
+            return self.hold.mask(batch)
+        held = self.hold.collect(batch)
+        self.looked = batch.first + batch.size
+        weight = np.ones(batch.size) if batch.weight is None else batch.weight
+        self.moments = self.moments.updated(batch.rows, np.where(held, 0.0, weight))
+        self.mass = self.moments.total
+        if self.class_counts is not None and batch.y is not None:
+            codes = batch.y[~held].astype(np.int64)
+            self.class_counts += np.bincount(codes, minlength=self.class_counts.size)
+        return held
+
+    @property
+    def repeatable(self) -> bool:
+        return self.kept is not None or self.data.source.rereadable
+
+
+def take_in(data: DataSet, hold: HoldOut, memory: int, scan: bool, told: Told) -> Intake:
+    """Read until the end, or until ``memory`` is full and counting (``scan``) is not wanted."""
+    window = window_rows(data.schema.row_bytes)
+    batches = data.chunks(window)
+    first = next(batches, None)
+    if first is None:
+        raise DataError(f"{data.name} has no usable rows ({data.bad})")
+    target = data.schema.target
+    counts = np.zeros(len(target.classes), np.int64) if target and target.classes else None
+    moments = Moments.empty(data.schema.n_features)
+    kept: list[Batch] | None = [] if _may_fit(data, memory) else None
+    intake = Intake(data, window, hold, None, 0.0, moments, counts, _head(first, hold), kept)
+    size = 0
+    for batch in chain([first], batches):
+        intake.look(batch)
+        size += _bytes(batch)
+        told(intake.looked)
+        if intake.kept is not None:
+            intake.kept.append(batch)
+        if size > memory // 2 or intake.kept is None:
+            if scan and data.source.rereadable:
+                intake.kept = None
+            else:
+                return _begin(intake, batch, batches)
+    intake.rows = intake.looked - hold.size
+    return intake
+
+
+def _begin(intake: Intake, batch: Batch, rest: Iterator[Batch]) -> Intake:
+    """Learn from the rows as they come; scale by the first rows alone, whatever the memory."""
+    intake.begun = chain(intake.kept or [batch], rest)
+    intake.kept = None
+    sample, d = intake.sample, intake.data.schema.n_features
+    intake.moments = Moments.empty(d).updated(sample.rows(d), sample.weight)
+    if intake.class_counts is not None and sample.y is not None:
+        codes = sample.y.astype(np.int64)
+        intake.class_counts = np.bincount(codes, minlength=intake.class_counts.size)
+    return intake
+
+
+def _head(batch: Batch, hold: HoldOut) -> Block:
+    block = block_of(batch)
+    rows = min(sample_rows(max(1, batch.rows.stored // batch.size)), batch.size)
+    free = np.flatnonzero(~hold.mask(batch)[:rows])
+    return block.taken(free)
+
+
+def _may_fit(data: DataSet, memory: int) -> bool:
+    text = sum(stamp[1] for stamp in data.source.stamps() if stamp)
+    return text * _SMALLEST_SHARE <= memory // 2
+
+
+def _bytes(batch: Batch) -> int:
+    return batch.rows.stored * (12 if hasattr(batch.rows, "indptr") else 8) + 8 * batch.size

@@ -1,0 +1,77 @@
+"""Judging a model on held-out rows, and calibrating its probabilities on some of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from thresher.data import Batch, Schema
+from thresher.data.encode import Block
+from thresher.estimators._calibration import calibrate
+from thresher.training.holdout import HoldOut
+from thresher.training.model import Model, matrix_of
+
+__all__ = ["Judge"]
+
+
+class Judge:
+    """Measures an estimator on the rows that a :class:`HoldOut` keeps.
+
+    In a stream there are no folds to calibrate on: every second held-out row serves for that and
+    the others for measuring, so that what is reported stays honest.
+    """
+
+    def __init__(self, hold: HoldOut, schema: Schema, calibrating: bool):
+        self.hold, self.schema, self.calibrating = hold, schema, calibrating
+        self.metrics: dict[str, Any] = {}
+        self._measured: Block | None = None  # rows to measure on
+        self._spent: Block | None = None  # rows to calibrate on
+        self._known = -1
+
+    def measure(self, estimator: Any, most: int | None = None) -> dict[str, Any]:
+        """Metrics on (at most so many of) the held-out rows, as they stand now."""
+        self._refresh()
+        block = self._measured
+        if block is not None and block.size:
+            if most is not None and block.size > most:
+                block = block.taken(np.arange(most))
+            model = Model(_without_calibration(estimator), self.schema)
+            self.metrics = model.measured([model.predicted(self._batch(block))])
+        return self.metrics
+
+    def calibrate(self, estimator: Any) -> None:
+        """Fit the classifier's probabilities on the rows set apart for that."""
+        self._refresh()
+        block = self._spent
+        if block is None or block.y is None or np.unique(block.y).size < 2:
+            raise ValueError(
+                "calibrate needs held-out rows of every class: raise the held-out share"
+            )
+        X = matrix_of(block.rows(self.schema.n_features))
+        scores = np.reshape(estimator.decision_function(X), (block.size, -1))
+        codes = block.y.astype(np.int64)
+        estimator.calibrator_ = calibrate(scores, codes, block.weight, estimator.calibrate)
+
+    def _refresh(self) -> None:
+        if self.hold.size == self._known:
+            return
+        self._known = self.hold.size
+        self._measured = self.hold.block()
+        if self.calibrating and self._measured is not None:
+            odd = np.arange(self._measured.size) % 2 == 1
+            self._spent, self._measured = self._measured.taken(odd), self._measured.taken(~odd)
+
+    def _batch(self, block: Block) -> Batch:
+        return Batch(block.rows(self.schema.n_features), block.y, block.weight, 0)
+
+
+def _without_calibration(estimator: Any) -> Any:
+    """The estimator, without probabilities as long as they are not calibrated."""
+    if getattr(estimator, "calibrate", None) is None or hasattr(estimator, "calibrator_"):
+        return estimator
+    bare = clone(estimator).set_params(calibrate=None)
+    for name in ("coef_", "intercept_", "classes_", "n_features_in_"):
+        setattr(bare, name, getattr(estimator, name))
+    return bare

@@ -1,0 +1,195 @@
+"""A trained model with the schema of its data: predicts on raw files, saves to one safe file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thresher._rows import Rows
+from thresher.artifacts import container
+from thresher.artifacts.container import BadFile
+from thresher.data import Batch, DataError, DataSet, Schema, open_data
+from thresher.estimators._saving import from_document, to_document
+from thresher.training.metrics import metrics_for
+
+__all__ = ["Model", "Predicted", "load_model", "matrix_of", "save_model"]
+
+
+class Predicted(NamedTuple):
+    """Predictions for one chunk: values are labels or numbers."""
+
+    batch: Batch
+    values: np.ndarray
+    scores: np.ndarray
+    probabilities: np.ndarray | None
+
+
+@dataclass
+class Model:
+    """A fitted estimator, the schema that makes rows of raw data, and how it was trained.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import train
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> model = train(X, (X[:, 0] > 0).astype(int))
+    >>> model.predict(X[:4]).tolist() == (X[:4, 0] > 0).astype(int).tolist()
+    True
+    """
+
+    estimator: Any
+    schema: Schema
+    training: dict[str, Any] = field(default_factory=dict)
+
+    # ------------------------------------------------------------ use
+
+    def open(self, data: Any, labelled: bool = False, **options: Any) -> DataSet:
+        """Data read by this model's schema; targets are asked for only if ``labelled``."""
+        if isinstance(data, DataSet):
+            return data
+        schema = self.schema if labelled else self.schema.without_target()
+        return open_data(data, schema=schema, **options)
+
+    def predict(self, data: Any, **options: Any) -> np.ndarray:
+        """Labels or numbers for every row of a file, frame or matrix."""
+        parts = [p.values for p in self.predictions(self.open(data, **options))]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def predict_proba(self, data: Any, **options: Any) -> np.ndarray:
+        parts = []
+        for part in self.predictions(self.open(data, **options)):
+            if part.probabilities is None:
+                raise ValueError(
+                    "this model has no probabilities: train it with loss='logistic' or "
+                    "calibrate='sigmoid'"
+                )
+            parts.append(part.probabilities)
+        return np.concatenate(parts)
+
+    def predictions(self, data: DataSet) -> Iterator[Predicted]:
+        """Predictions chunk by chunk: memory stays bounded for any number of rows."""
+        for batch in data.chunks():
+            yield self.predicted(batch)
+
+    def predicted(self, batch: Batch) -> Predicted:
+        estimator, X = self.estimator, matrix_of(batch.rows)
+        if not self.is_classifier:
+            values = estimator.predict(X)
+            return Predicted(batch, values, values, None)
+        scores = estimator.decision_function(X)
+        best = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+        probable = hasattr(estimator, "predict_proba")
+        probabilities = estimator.predict_proba(X) if probable else None
+        return Predicted(batch, estimator.classes_[best], scores, probabilities)
+
+    def evaluate(
+        self, data: Any, told: Callable[[int], None] | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """Error, AUC, log loss, F1 and confusion matrix, or RMSE, MAE and R2."""
+        return self.measured(self.predictions(self.open(data, labelled=True, **options)), told)
+
+    def measured(
+        self, predictions: Iterable[Predicted], told: Callable[[int], None] | None = None
+    ) -> dict[str, Any]:
+        metrics = metrics_for(self.estimator.classes_ if self.is_classifier else None)
+        rows = 0
+        for p in predictions:
+            if p.batch.y is None:
+                raise DataError("the data has no target to compare predictions with")
+            metrics.add(p.batch.y, p.scores, p.probabilities, p.batch.weight)
+            rows += p.batch.size
+            if told is not None:
+                told(rows)
+        return metrics.summary()
+
+    @property
+    def is_classifier(self) -> bool:
+        return hasattr(self.estimator, "classes_")
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        return getattr(self.estimator, "classes_", None)
+
+    @property
+    def nonzeros(self) -> int:
+        coef = self.estimator.coef_
+        return int(coef.nnz if hasattr(coef, "nnz") else np.count_nonzero(coef))
+
+    def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        coef = self.estimator.coef_
+        dense = coef.toarray() if hasattr(coef, "toarray") else coef
+        return np.atleast_2d(dense), np.atleast_1d(self.estimator.intercept_)
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """One file of JSON and plain arrays, written completely or not at all."""
+        document, arrays = to_document(self.estimator)
+        document = {"model": document, "schema": self.schema.to_json(), "training": self.training}
+        container.write(path, document, arrays, kind="model")
+
+
+def save_model(
+    estimator: Any, path: str | os.PathLike[str], schema: Schema | None = None, **training: Any
+) -> None:
+    """Save a fitted estimator (or a :class:`Model`); loading it executes nothing."""
+    if isinstance(estimator, Model):
+        estimator.save(path)
+    else:
+        Model(estimator, schema or _matrix_schema(estimator), training).save(path)
+
+
+def load_model(path: str | os.PathLike[str], terms: Iterable[type] = ()) -> Model:
+    """Read a model file; ``terms`` are your own loss, penalty or solver classes that it uses."""
+    document, arrays = container.read(path, kind="model")
+    model = document.get("model")
+    if not isinstance(model, dict):
+        raise BadFile(f"{os.fspath(path)}: the file holds no model")
+    try:
+        estimator = from_document(model, arrays, terms)
+        schema = Schema.from_json(document.get("schema"))
+    except (BadFile, DataError) as error:
+        raise BadFile(f"{os.fspath(path)}: {error}") from None
+    _check_together(estimator, schema, os.fspath(path))
+    training = document.get("training")
+    return Model(estimator, schema, training if isinstance(training, dict) else {})
+
+
+def _check_together(estimator: Any, schema: Schema, path: str) -> None:
+    if schema.n_features != estimator.n_features_in_:
+        raise BadFile(
+            f"{path}: the schema makes {schema.n_features} features, the model takes "
+            f"{estimator.n_features_in_}"
+        )
+    classes = getattr(estimator, "classes_", None)
+    known = [] if classes is None else classes.tolist()
+    if schema.target is not None and list(schema.target.classes) != known:
+        raise BadFile(f"{path}: the classes of schema and model differ")
+
+
+def _matrix_schema(estimator: Any) -> Schema:
+    from thresher.data.schema import Target
+
+    target = None
+    if hasattr(estimator, "classes_"):
+        target = Target("y", "classification", tuple(estimator.classes_.tolist()))
+    d = int(estimator.n_features_in_)
+    return Schema(target=target, matrix_features=d, row_bytes=8 * d + 8)
+
+
+def matrix_of(rows: Rows) -> Any:
+    """Rows as what scikit-learn's contract takes: an array or a CSR array, sharing memory."""
+    plain: Any = rows
+    if not hasattr(rows, "indptr"):
+        return plain.X
+    from scipy.sparse import csr_array
+
+    indices, indptr = plain.indices.view(np.int32), plain.indptr.view(np.int32)
+    X = csr_array((plain.data, indices, indptr), shape=rows.shape)
+    X.has_canonical_format = True  # sorted and without repetitions: the readers see to it
+    return X

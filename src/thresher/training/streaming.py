@@ -1,0 +1,162 @@
+"""Learning from rows that do not fit in memory: making the job, and what happens along the way."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from thresher.data import Schema
+from thresher.estimators._input import units_from
+from thresher.estimators._stream import RowStream
+from thresher.solvers import Chunk, Result, Solver, Status
+from thresher.training.checkpoint import Checkpointer
+from thresher.training.intake import Intake
+from thresher.training.judge import Judge
+from thresher.training.stream import StreamJob, Weights
+
+__all__ = ["Streaming", "new_job"]
+
+_GLANCE_SECONDS, _GLANCE_ROWS = 1.0, 2000  # how often to look at how many held-out rows
+
+Tell = Callable[[int, int, int], None]
+
+
+class Streaming:
+    """Runs a job, keeps the estimator up to date with it, tells, saves and stops when asked."""
+
+    def __init__(
+        self, estimator: Any, schema: Schema, job: StreamJob, judge: Judge, tell: Tell,
+        stop: Callable[[], bool], checkpointer: Checkpointer | None,
+    ):  # fmt: skip
+        self.estimator, self.schema, self.job, self.judge = estimator, schema, job, judge
+        self.tell, self.stop, self.checkpointer = tell, stop, checkpointer
+        self._glanced = time.monotonic()
+
+    def run(self, intake: Intake, targets: Callable[[np.ndarray], np.ndarray]) -> Status:
+        status = self.job.run(intake, targets, self._after_window, self._after_pass)
+        status = self._store(self.job.best or self.job.results(), status)
+        if self.checkpointer is not None and status is not Status.INTERRUPTED:
+            self.checkpointer.remove()
+        return status
+
+    # ------------------------------------------------------------ along the way
+
+    def _after_window(self) -> Status | None:
+        if time.monotonic() - self._glanced > _GLANCE_SECONDS:
+            self._glance(_GLANCE_ROWS)
+            self._glanced = time.monotonic()
+        if self.checkpointer is not None:
+            self.checkpointer.maybe_save(self.job)
+        return self._interrupted()
+
+    def _after_pass(self) -> Status | None:
+        job = self.job
+        metrics = self._glance(None)
+        numbers = {name: value for name, value in metrics.items() if isinstance(value, float)}
+        job.history.append({"passes": job.place.passes, "rows": job.rows_learned, **numbers})
+        if self.estimator.early_stopping and metrics:
+            loss = metrics.get("error", metrics.get("rmse", np.inf))
+            if loss < job.best_loss:
+                job.best_loss, job.best_pass, job.best = loss, job.place.passes, job.results()
+            elif job.place.passes - job.best_pass >= self.estimator.patience:
+                return Status.EARLY_STOPPED
+        return self._interrupted()
+
+    def _interrupted(self) -> Status | None:
+        if not self.stop():
+            return None
+        if self.checkpointer is not None:
+            self.checkpointer.save(self.job)
+        return Status.INTERRUPTED
+
+    def _glance(self, rows: int | None) -> dict[str, Any]:
+        """How the model does now, on (some of) the held-out rows."""
+        self._store(self.job.results(), Status.COMPLETED)
+        metrics = self.judge.measure(self.estimator, rows)
+        nonzeros = int(np.count_nonzero(self.estimator.coef_))
+        self.tell(self.job.rows_learned, self.job.place.passes, nonzeros)
+        return metrics
+
+    def _store(self, results: list[Result], status: Status) -> Status:
+        """The model as it stands becomes the estimator's; one that diverged does not."""
+        estimator = self.estimator
+        problem, solver, _ = self.job.stream.learners[0]
+        if any(r.status is Status.DIVERGED for r in results):
+            if hasattr(estimator, "coef_"):
+                estimator.status_ = Status.DIVERGED
+                return Status.DIVERGED
+            status = Status.DIVERGED
+            for r in results:
+                r.coef, r.intercept = np.zeros_like(r.coef), np.zeros_like(r.intercept)
+        for r in results:
+            r.status = status
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the status is reported with the model
+            estimator._store(results, self.job.units, problem, solver)
+        estimator.n_features_in_ = self.schema.n_features
+        if self.schema.target is not None and self.schema.target.classes:
+            estimator.classes_ = np.array(self.schema.target.classes)
+        return status
+
+
+# ---------------------------------------------------------------- a new job
+
+
+def new_job(
+    estimator: Any, intake: Intake, targets: Callable[[np.ndarray], np.ndarray], outputs: int,
+    passes: int | None, seed: int,
+) -> StreamJob:  # fmt: skip
+    """Units, weights, terms and step sizes, all from the first look at the data."""
+    schema, sample = intake.data.schema, intake.sample
+    units = None
+    if estimator.scale:
+        units = units_from(intake.moments, estimator.fit_intercept and schema.layout == "dense")
+    weights = _weights(estimator, intake)
+    rows = sample.rows(schema.n_features)
+    rows = units.apply(rows) if units else rows
+    assert sample.y is not None
+    weight = weights.of(sample.y, sample.weight)
+    order = np.flatnonzero(weight > 0.0).astype(np.uint32)
+    y = np.ascontiguousarray(targets(sample.y), dtype=rows.dtype)
+    chunk = Chunk(rows, y, weight, order)
+    mass = intake.mass if intake.rows is not None else None
+    setup = estimator._setup(rows, chunk, outputs, mass, streaming=True)
+    passes = _passes(intake, setup.solver, passes or estimator.max_iter)
+    visits = None if intake.rows is None else passes * intake.rows
+    stream = RowStream.open(setup.problem, setup.solver, chunk, visits)
+    return StreamJob(stream, passes, estimator.order != "sequential", seed, units, weights)
+
+
+def _passes(intake: Intake, solver: Solver, wanted: int | None) -> int:
+    if not intake.repeatable:
+        if wanted is not None and wanted > 1:
+            raise ValueError(
+                f"{intake.data.name} can be read only once and does not fit in memory: "
+                "ask for one pass"
+            )
+        return 1
+    if wanted is not None:
+        return wanted
+    if intake.rows is None:
+        return 1
+    return solver.planned_passes((intake.rows, intake.data.schema.n_features))
+
+
+def _weights(estimator: Any, intake: Intake) -> Weights:
+    """Class weights from the counts, and weights scaled so that their mean is one."""
+    scale = 1.0
+    if intake.data.schema.weight is not None and intake.mass > 0.0:
+        scale = (intake.looked - intake.hold.size) / intake.mass
+    given = getattr(estimator, "class_weight", None)
+    if given is None:
+        return Weights(None, scale)
+    if isinstance(given, str):
+        counts = np.maximum(np.asarray(intake.class_counts, dtype=np.float64), 1.0)
+        return Weights(counts.sum() / (counts.size * counts), scale)
+    target = intake.data.schema.target
+    assert target is not None
+    return Weights(np.array([float(given.get(c, 1.0)) for c in target.classes]), scale)

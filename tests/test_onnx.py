@@ -1,0 +1,156 @@
+"""onnxruntime gives the predictions of the exported model."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from conftest import make_data
+from thresher import LinearClassifier, LinearRegressor
+from thresher.artifacts.onnx_graph import write_onnx
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.onnx"
+
+
+def outputs_of(path, X):
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"X": X}), strict=True))
+
+
+def probability_of(model):
+    """As the export of an estimator asks for it."""
+    if model.calibrate is None:
+        return model.loss if model.loss in ("logistic", "modified_huber") else None
+    calibrator = model.calibrator_
+    if hasattr(calibrator, "regressions"):
+        steps = [(r.X_thresholds_, r.y_thresholds_) for r in calibrator.regressions]
+        return ("isotonic", steps)
+    if hasattr(calibrator, "offset"):
+        return ("sigmoid", calibrator.slope, calibrator.offset)
+    return ("softmax", calibrator.slope)
+
+
+def labelled(kind, n=150):
+    X, y = make_data(n=n, d=6, seed=3)
+    codes = np.digitize(y + X[:, 1], [-0.5, 0.5]) if kind.startswith("three") else (y > 0) * 1
+    names = {
+        "int": [3, 7],
+        "bool": [False, True],
+        "float": [1.0, 2.0],
+        "str": ["no", "ja ü"],
+        "three": [-1, 0, 5],
+        "three str": ["a", "b", "c"],
+    }[kind]
+    return X, np.array(names)[codes]
+
+
+def check(path, model, X, dtype="float64"):
+    write_onnx(path, model.coef_, model.intercept_, model.classes_, probability_of(model),
+               dtype=dtype)  # fmt: skip
+    found = outputs_of(path, X.astype(dtype))
+    close = {"rtol": 1e-12, "atol": 1e-12}
+    np.testing.assert_allclose(found["scores"], model.decision_function(X), **close)
+    assert found["label"].tolist() == model.predict(X).tolist()
+    if hasattr(model, "predict_proba"):
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), **close)
+    else:
+        assert "probabilities" not in found
+    return found
+
+
+@pytest.mark.parametrize("kind", ["int", "bool", "float", "str", "three", "three str"])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "modified_huber"])
+def test_classifiers(path, kind, loss):
+    X, y = labelled(kind)
+    model = LinearClassifier(loss, solver="newton").fit(X, y)
+    check(path, model, X)
+
+
+@pytest.mark.parametrize("kind", ["int", "three str"])
+@pytest.mark.parametrize("calibrate", ["sigmoid", "isotonic"])
+def test_calibrated_classifiers(path, kind, calibrate):
+    X, y = labelled(kind)
+    model = LinearClassifier(solver="newton", calibrate=calibrate).fit(X, y)
+    check(path, model, np.vstack([X, 50 * X, 0 * X]))
+
+
+def test_single_precision_input_gives_the_same(path):
+    X, y = labelled("three")
+    X = X.astype(np.float32).astype(np.float64)
+    check(path, LinearClassifier("logistic", solver="newton").fit(X, y), X, "float32")
+
+
+def test_all_scores_far_below_give_a_uniform_row(path):
+    """One-vs-rest probabilities that all vanish."""
+    classes = np.array([1, 2, 3])
+    write_onnx(path, np.ones((3, 2)), [-1.0, -1.0, -1.0], classes, "modified_huber")
+    found = outputs_of(path, np.array([[-5.0, -5.0], [0.5, 1.0]]))
+    np.testing.assert_allclose(found["probabilities"], np.full((2, 3), 1 / 3))
+    assert found["label"].tolist() == [1, 1]
+
+
+def test_a_score_of_zero_is_the_first_class(path):
+    write_onnx(path, [[1.0]], [0.0], ["a", "b"])
+    assert outputs_of(path, np.array([[0.0], [1e-9]]))["label"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "steps", [([0.3], [0.7]), ([0.0, 1.0], [0.2, 0.9]), ([-1, 0, 2], [0, 0, 1])]
+)
+def test_step_functions(path, steps):
+    write_onnx(path, [[1.0]], [0.0], [0, 1], ("isotonic", [steps]))
+    X = np.linspace(-3, 3, 101)[:, None]
+    found = outputs_of(path, X)["probabilities"][:, 1]
+    np.testing.assert_allclose(found, np.interp(X[:, 0], *steps), atol=1e-14)
+
+
+def test_regression(path):
+    X, y = make_data(regression=True, n=100, d=6)
+    model = LinearRegressor(solver="newton").fit(X, y)
+    model.sparsify()
+    write_onnx(path, model.coef_, model.intercept_, feature_names=[f"f{i}" for i in range(6)])
+    found = outputs_of(path, X)
+    assert list(found) == ["prediction"]
+    np.testing.assert_allclose(found["prediction"], model.predict(X), rtol=1e-12, atol=1e-12)
+    properties = {p.key: p.value for p in onnx.load(str(path)).metadata_props}
+    assert json.loads(properties["feature_names"]) == [f"f{i}" for i in range(6)]
+
+
+def test_equal_models_give_equal_bytes(tmp_path):
+    for name in "ab":
+        write_onnx(tmp_path / name, sparse.csr_matrix([[1.0, 0.0]]), [0.5], ["x", "y"], "logistic")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"probability": "magic"}, "probability='magic' is unknown"),
+        ({"probability": "sigmoid"}, "is unknown"),
+        ({"probability": ("sigmoid", 1.0)}, "is unknown"),
+        ({"probability": "__init__"}, "is unknown"),
+        ({"classes": None, "probability": "logistic"}, "no probabilities"),
+        ({"dtype": "float16"}, "dtype must be"),
+        ({"feature_names": ["a", "b"]}, "2 feature names"),
+        ({"classes": [1, 2, 3]}, "3 classes need 3 outputs"),
+    ],
+)
+def test_what_cannot_be_exported(path, options, match):
+    with pytest.raises(ValueError, match=match):
+        write_onnx(path, **{"coef": [[1.0]], "intercept": [0.0], "classes": [0, 1], **options})
+    assert not path.exists()
+
+
+def test_without_onnx_the_way_out_is_named(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r'pip install "thresher\[onnx\]"'):
+        write_onnx(path, [[1.0]], [0.0])
