@@ -12,7 +12,7 @@ from rich.console import Group
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
 from thresher.data import DataSet, open_data
-from thresher.training import Model, Training, run
+from thresher.training import Model, Progress, Training, run
 from thresher.training.checkpoint import Every, checkpoint_path
 
 __all__ = ["column_types", "train"]
@@ -42,8 +42,14 @@ def train(
     if not quiet:
         show.console.print(show.schema_table(data.schema), "")
     with show.Live(quiet) as live, Stopper() as stopper:
+
+        def told(event: Progress) -> None:
+            live.progress(event)
+            if event.stage == "reading" and stopper.asked():
+                raise KeyboardInterrupt  # there is no model yet
+
         training = Training(
-            params, checkpoint=every, model_path=model, terms=terms, listener=live.progress,
+            params, checkpoint=every, model_path=model, terms=terms, listener=told,
             stop=stopper.asked, **how,
         )  # fmt: skip
         trained = run(data, training)

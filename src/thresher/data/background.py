@@ -1,15 +1,20 @@
-"""An iterator that works ahead in a thread: parsing beside learning."""
+"""Working ahead in threads: reading and parsing beside learning."""
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-__all__ = ["ahead"]
+__all__ = ["ahead", "in_order"]
 
 T = TypeVar("T")
+R = TypeVar("R")
+_MOST_WORKERS = 4
 _END: Any = object()
 _PATIENCE = 5.0  # seconds to wait for a thread that is in the middle of an item
 
@@ -55,3 +60,31 @@ def ahead(items: Iterator[T], depth: int = 2) -> Iterator[T]:
         stop.set()
         room.release()
         thread.join(_PATIENCE)
+
+
+def in_order(items: Iterable[T], work: Callable[[T], R], workers: int | None = None) -> Iterator[R]:
+    """``work(item)`` for every item, several at a time in threads, results in the items' order.
+
+    An exception is raised at its place, so that the first one in the data is the one reported.
+    """
+    workers = workers or _cores()
+    if workers == 1:
+        yield from map(work, items)
+        return
+    pending: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(workers, "thresher-parser") as pool:
+        try:
+            for item in items:
+                pending.append(pool.submit(work, item))
+                if len(pending) > workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def _cores() -> int:
+    known = hasattr(os, "sched_getaffinity")
+    return min(len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1, _MOST_WORKERS)

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from thresher.data import _csv_text, dialect
 from thresher.data._numbers import after_newline, count
 from thresher.data.columns import needed_columns, raw_table
 from thresher.data.encode import Block, Encoder, Origin, Raw
-from thresher.data.errors import BadRows, DataError
+from thresher.data.errors import BadCell, BadRows, DataError
 from thresher.data.infer import Wishes, infer_table
 from thresher.data.schema import Schema, unique_names
 from thresher.data.source import Table
@@ -93,19 +92,22 @@ class CsvSource(Table):
     # ------------------------------------------------------------ all rows
 
     def blocks(self, encoder: Encoder) -> Iterator[Block]:
+        return self.parsed(self._planned(encoder.schema), self._read, encoder)
+
+    def _planned(self, schema: Schema) -> Iterator[_Piece]:
+        """Every block of text with what is needed to read it."""
         file = plan = None
         for block, head in self._text():
             if block.file != file:
-                file, plan = block.file, _plan(encoder.schema, head.names, self.delimiter, block)
-            yield from self._read(block, head.names, plan, encoder)
+                file, plan = block.file, _plan(schema, head.names, self.delimiter, block)
+            yield _Piece(block.copied(), head.names, plan)
 
     def stamps(self) -> list[Any]:
         return [stamp(path) for path in self.paths]
 
-    def _read(
-        self, block: TextBlock, names: list[str], plan: _Plan | None, encoder: Encoder
-    ) -> Iterator[Block]:
+    def _read(self, piece: _Piece, encoder: Encoder) -> Iterator[Block]:
         """The compiled parser and PyArrow in turns, until the block is read."""
+        block, names, plan = piece
         size = block.data.size if plan is None else _ODD_BYTES
         while block.data.size:
             if plan is not None:
@@ -151,12 +153,11 @@ class CsvSource(Table):
             else:
                 raise DataError(f"{block.file}, from line {block.first_line}: {error}") from None
         lines = _Lines(block, self.delimiter or ",", len(names))
-        origin = Origin(block.file, lines.of)
         if ragged:
             for line, found in lines.ragged():
                 problem = f"{found} fields where {len(names)} are expected"
-                bad.add(origin._replace(line=lambda i: i).cell(line, None, problem))
-        return table, origin
+                bad.add(BadCell(block.file, line, None, problem))
+        return table, Origin(block.file, lines.of)
 
     # ------------------------------------------------------------ files
 
@@ -178,10 +179,14 @@ class CsvSource(Table):
 
     def _stdin_blocks(self, hold: bool) -> Iterator[TextBlock]:
         """What was held back while the schema was read, then the rest of the stream."""
-        held, self._held = self._held, []
-        for block in chain(held, self._stdin):
-            if hold:
-                self._held.append(block)
+        if not hold:
+            while self._held:
+                yield self._held.pop(0)
+            yield from self._stdin
+            return
+        yield from self._held
+        for block in self._stdin:
+            self._held.append(block.copied())
             yield block
 
     def _cut(self, data: np.ndarray) -> int:
@@ -199,7 +204,7 @@ class CsvSource(Table):
         block = next(blocks, None)
         if path == STDIN:
             self._stdin = blocks
-            self._held += [] if block is None else [block]
+            self._held += [] if block is None else [block.copied()]
         else:
             blocks.close()  # type: ignore[attr-defined]
         if block is None:
@@ -241,6 +246,14 @@ class _Plan(NamedTuple):
 
     lines: _csv_text.LinePlan
     folds: list[tuple[int, int]]
+
+
+class _Piece(NamedTuple):
+    """A block of text, its columns, and how the compiled parser reads it (None: it cannot)."""
+
+    block: TextBlock
+    names: list[str]
+    plan: _Plan | None
 
 
 def _fast(block: TextBlock, plan: _Plan, schema: Schema, names: list[str]) -> tuple[Raw, int]:

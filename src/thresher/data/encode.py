@@ -8,6 +8,7 @@ One small kernel per layout then writes the features.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,6 +124,12 @@ class Encoder:
         self._boolean = [k for k, c in enumerate(columns) if c.kind == "boolean"]
         plain = all(c.kind in ("number", "boolean", "date") and not c.flag for c in columns)
         self._identity = plain and schema.layout == "dense"
+
+    def reporting_to(self, bad: BadRows) -> Encoder:
+        """The same encoder with another account of bad rows: one for each thread."""
+        other = copy(self)
+        other.bad = bad
+        return other
 
     def encode(self, raw: Raw) -> Block:
         """Features, targets and weights of the good rows."""

@@ -47,6 +47,11 @@ class BadRows:
         if len(self.first) < _SHOWN:
             self.first.append(cell)
 
+    def merge(self, other: BadRows) -> None:
+        """Add the account of rows that come after these."""
+        self.count += other.count
+        self.first = (self.first + other.first)[:_SHOWN]
+
     def __str__(self) -> str:
         if not self.count:
             return "no bad rows"

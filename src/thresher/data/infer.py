@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -191,20 +192,34 @@ def _guess_text(name: str, array: pa.Array) -> tuple[str, str]:
 
 
 def _known_pair(array: pa.Array, least: int) -> tuple[str, ...]:
-    """The pair of words, like no and yes, that a column consists of."""
-    words = set(pc.unique(pc.utf8_lower(as_words(array).drop_null())).to_pylist())
-    return next((p for p in _BOOLEANS if len(words) >= least and words <= set(p)), ())
+    """The pair of words, like no and yes, that a column consists of, but for a few typos."""
+    counts = _folded(array)
+    rare = _TYPOS * sum(counts.values())
+    for pair in _BOOLEANS:
+        others = sum(times for word, times in counts.items() if word not in pair)
+        if others <= rare and sum(word in counts for word in pair) >= least:
+            return pair
+    return ()
+
+
+def _folded(array: pa.Array) -> Counter[str]:
+    """How often each word occurs, whatever its capitals."""
+    out: Counter[str] = Counter()
+    for word, times in _counts(array):
+        out[word.lower()] += times
+    return out
 
 
 def _spellings(name: str, array: pa.Array, file: str) -> tuple[str, ...]:
     """(false, true) of a boolean column."""
     if pa.types.is_boolean(array.type) or array.null_count == len(array):
         return _BOOLEANS[0]
-    found = _known_pair(array, 1) or tuple(sorted(word for word, _ in _counts(array)))
+    found = _known_pair(array, 1) or tuple(sorted(_folded(array)))
     if len(found) != 2:
-        some = ", ".join(map(repr, found[:4]))
-        raise DataError(f"{file}: column {name!r} is no boolean, it holds {len(found)} values "
-                        f"({some}{', ...' if len(found) > 4 else ''})")  # fmt: skip
+        some = ", ".join(map(repr, found[:4])) + (", ..." if len(found) > 4 else "")
+        raise DataError(
+            f"{file}: column {name!r} is no boolean, it holds {len(found)} values ({some})"
+        )
     return found
 
 

@@ -87,7 +87,11 @@ class Column:
             text += f", {self.bits} bits"
         elif self.kind == "boolean":
             text += f" ({'/'.join(self.values)})" if self.values else ""
-        text += ", with missing values" if self.flag else ""
+        if self.flag and self.kind not in (
+            "category",
+            "hashed",
+        ):  # these always have a place for it
+            text += ", with missing values"
         return f"{text} ({self.note})" if self.note else text
 
 

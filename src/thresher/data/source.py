@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
+from thresher.data.background import in_order
 from thresher.data.encode import Block, Encoder
+from thresher.data.errors import BadRows
 from thresher.data.infer import Wishes
 from thresher.data.schema import Schema
 
 __all__ = ["Source", "Table", "sample_rows", "sampled_enough"]
 
+T = TypeVar("T")
 _SAMPLE_ROWS = 1 << 14
 _FEWEST_ROWS = 1 << 8
 _SAMPLE_CELLS = 1 << 23
@@ -30,6 +33,19 @@ class Source:
     def blocks(self, encoder: Encoder) -> Iterator[Block]:
         """All rows, in order, in blocks of any size."""
         raise NotImplementedError
+
+    def parsed(
+        self, texts: Iterable[T], parse: Callable[[T, Encoder], Iterable[Block]], encoder: Encoder
+    ) -> Iterator[Block]:
+        """The blocks of many pieces of text, parsed in threads, as if one after the other."""
+
+        def work(text: T) -> tuple[list[Block], BadRows]:
+            bad = BadRows(encoder.bad.policy)
+            return list(parse(text, encoder.reporting_to(bad))), bad
+
+        for blocks, bad in in_order(texts, work):
+            encoder.bad.merge(bad)
+            yield from blocks
 
     def stamps(self) -> list[Any]:
         """(name, size, time of change) of the files read; empty for memory."""

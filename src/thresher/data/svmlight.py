@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -59,18 +58,20 @@ class SvmlightSource(Source):
         return with_layout(schema, sample.labels.size, int(np.count_nonzero(sample.values)))
 
     def blocks(self, encoder: Encoder) -> Iterator[Block]:
+        return self.parsed((block.copied() for block in self._text()), self._read, encoder)
+
+    def _read(self, block: TextBlock, encoder: Encoder) -> Iterator[Block]:
         schema = encoder.schema
-        for block in self._text():
-            parsed = parse_svmlight(block.data, block.first_line)
-            for line in parsed.bad:
-                problem = f"{line.problem} (character {line.column})"
-                encoder.bad.add(BadCell(block.file, line.line, None, problem))
-            origin = _origin(block.file, parsed.lines)
-            rows = Block(_sparse(parsed, schema.first_index), parsed.labels, None)
-            rows, origin = _known_features(rows, origin, encoder)
-            if rows.size:
-                target = rows.y if schema.target is not None else None
-                yield encoder.encode_matrix(_laid_out(rows.matrix, schema), target, None, origin)
+        parsed = parse_svmlight(block.data, block.first_line)
+        for line in parsed.bad:
+            problem = f"{line.problem} (character {line.column})"
+            encoder.bad.add(BadCell(block.file, line.line, None, problem))
+        origin = _origin(block.file, parsed.lines)
+        rows = Block(_sparse(parsed, schema.first_index), parsed.labels, None)
+        rows, origin = _known_features(rows, origin, encoder)
+        if rows.size:
+            target = rows.y if schema.target is not None else None
+            yield encoder.encode_matrix(_laid_out(rows.matrix, schema), target, None, origin)
 
     def stamps(self) -> list[Any]:
         return [stamp(path) for path in self.paths]
@@ -113,12 +114,14 @@ class SvmlightSource(Source):
         for path in self.paths:
             if path != STDIN:
                 yield from text_blocks(path, cut, self.block_bytes, self.encoding)
-                continue
-            held, self._held = self._held, []
-            for block in chain(held, self._stdin):
-                if hold:
-                    self._held.append(block)
-                yield block
+            elif hold:
+                for block in self._stdin:
+                    self._held.append(block.copied())
+                    yield block
+            else:
+                while self._held:
+                    yield self._held.pop(0)
+                yield from self._stdin
 
 
 def _origin(file: str, lines: np.ndarray) -> Origin:

@@ -38,6 +38,10 @@ class TextBlock(NamedTuple):
     first_line: int
     newlines: int
 
+    def copied(self) -> TextBlock:
+        """The same in memory of its own."""
+        return self._replace(data=self.data.copy())
+
 
 # ---------------------------------------------------------------- files
 
@@ -159,33 +163,34 @@ def text_blocks(
 ) -> Iterator[TextBlock]:
     """Blocks of about ``size`` bytes that end at ``cut`` (just after a line's end).
 
-    A line longer than the block makes the block grow.  Other encodings are turned into UTF-8.
+    A line longer than the block makes the block grow.  Other encodings are turned into UTF-8.  All
+    blocks share their memory: one is valid until the next is asked for.
     """
-    line, rest, end = 1, np.empty(0, np.uint8), 0
+    size = max(size, _SMALLEST_BLOCK)
+    line, left, buffer = 1, 0, np.empty(size, np.uint8)
     with _opened(path) as stream:
         fill = _filler(stream, path, encoding)
-        while True:
-            data = np.empty(rest.size + max(size, rest.size, _SMALLEST_BLOCK), np.uint8)
-            data[: rest.size] = rest
-            got = fill(data[rest.size :].data)
-            data = data[: rest.size + got]
-            if got == 0:
-                break
-            if line == 1 and not rest.size and data[:3].tobytes() == codecs.BOM_UTF8:
+        while got := fill(buffer[left:].data):
+            data = buffer[: left + got]
+            if line == 1 and not left and data[:3].tobytes() == codecs.BOM_UTF8:
                 data = data[3:]
             end = cut(data)
             if end:
                 newlines = count(data[:end], 10)
                 yield TextBlock(path, data[:end], line, newlines)
                 line += newlines
-            rest = data[end:]
-            if rest.size > max(_LONGEST_LINE, 2 * size):
+            left = data.size - end
+            if left > max(_LONGEST_LINE, 2 * size):
                 raise DataError(
                     f"{path}, from line {line}: no end of the line in {_LONGEST_LINE >> 20} MB: "
                     "a quote that is not closed, or not a text file"
                 )
-    if rest.size:
-        yield TextBlock(path, rest, line, count(rest, 10))
+            if left > buffer.size // 2:
+                buffer = np.concatenate([data[end:], np.empty(buffer.size, np.uint8)])
+            else:
+                buffer[:left] = data[end:]
+    if left:
+        yield TextBlock(path, buffer[:left], line, count(buffer[:left], 10))
 
 
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:

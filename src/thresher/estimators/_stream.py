@@ -9,7 +9,7 @@ import numpy as np
 
 from thresher._rows import Rows
 from thresher.solvers import Chunk, Problem, Result, Solver, Status, driver
-from thresher.solvers.base import State, check_compatible
+from thresher.solvers.base import State, check_compatible, sound
 
 __all__ = ["RowStream", "stream_chunk"]
 
@@ -55,8 +55,7 @@ class RowStream:
         results = []
         for problem, solver, state in self.learners:
             coef, intercept = solver.finish(problem, state)
-            finite = bool(np.all(np.isfinite(coef)) and np.all(np.isfinite(intercept)))
-            status = Status.COMPLETED if finite else Status.DIVERGED
+            status = Status.COMPLETED if sound(coef, intercept) else Status.DIVERGED
             results.append(Result(coef, intercept, status, passes, state))
         return results
 

@@ -136,6 +136,8 @@ class Solver:
     #: can take rows once, in a stream; otherwise every update must see the same rows again
     streaming: ClassVar[bool] = True
     default_passes: ClassVar[int] = 10
+    #: fields of the state that hold positions of features: a state from a file is checked by them
+    index_fields: ClassVar[frozenset[str]] = frozenset()
     #: learns all classes in one pass over the rows when the problem has several outputs
     joint: ClassVar[bool] = False
     batch: int = 1
@@ -182,6 +184,12 @@ class Solver:
         with np.errstate(over="ignore", invalid="ignore"):
             change, size = np.linalg.norm(after - before), np.linalg.norm(after)
             return float(change / max(1.0, float(size)))
+
+
+def sound(coef: Any, intercept: Any) -> bool:
+    """Finite, and not on its way to overflow: no data in sane units needs weights beyond 1e50."""
+    with np.errstate(invalid="ignore"):
+        return bool(np.all(np.abs(coef) < 1e50) and np.all(np.abs(intercept) < 1e50))
 
 
 def check_compatible(solver: Solver, problem: Problem) -> None:

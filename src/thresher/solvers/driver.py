@@ -21,6 +21,7 @@ from thresher.solvers.base import (
     State,
     Status,
     check_compatible,
+    sound,
 )
 
 __all__ = ["Event", "Plan", "mean_loss", "objective", "penalty_value", "run", "whole"]
@@ -95,7 +96,7 @@ def run(
                 tracer.add(passes, state, *solver.finish(problem, state))
         before = coef
         new_coef, new_intercept = solver.finish(problem, state)
-        if not (np.all(np.isfinite(new_coef)) and np.all(np.isfinite(new_intercept))):
+        if not sound(new_coef, new_intercept):
             status = Status.DIVERGED
             break
         coef, intercept = new_coef, new_intercept

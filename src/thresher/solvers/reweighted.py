@@ -152,6 +152,7 @@ def _reweighted(rows, y, weight, order, loss, rule, bias_scale, batch, fit_bias,
 class _Reweighted(Solver):
     default_passes = 10
     default_penalty = "l1"
+    index_fields = frozenset({"active", "place"})
     epsilon: float
 
     def rule(self, problem: Problem) -> Term:

@@ -15,7 +15,7 @@ from thresher.artifacts.container import BadFile
 from thresher.artifacts.encoding import decode, encode
 from thresher.estimators._input import Units
 from thresher.estimators._stream import RowStream
-from thresher.solvers import Result, Status
+from thresher.solvers import Problem, Result, Solver, Status
 from thresher.training.stream import Place, StreamJob, Weights
 
 __all__ = ["Checkpointer", "Every", "checkpoint_path"]
@@ -109,8 +109,30 @@ class Checkpointer:
                 )
 
 
+def _check_state(problem: Problem, solver: Solver, state: Any) -> None:
+    """Compiled loops trust a state: it must have the shapes and the features of a new one."""
+    if not (isinstance(problem, Problem) and isinstance(solver, Solver) and solver.streaming):
+        raise ValueError("a learner is not one of ours")
+    fresh = solver.init(problem)
+    if type(state) is not type(fresh):
+        raise ValueError(f"a state of {type(solver).__name__} is a {type(fresh).__name__}")
+    for name, expected, found in zip(fresh._fields, fresh, state, strict=True):
+        if not isinstance(expected, np.ndarray):
+            continue
+        if not isinstance(found, np.ndarray) or found.dtype != expected.dtype:
+            raise ValueError(f"the state's {name} is not an array of {expected.dtype}")
+        if found.shape != expected.shape:
+            raise ValueError(f"the state's {name} has shape {found.shape}, not {expected.shape}")
+        if name in solver.index_fields and not np.all((found >= -1) & (found < found.size)):
+            raise ValueError(f"the state's {name} points beyond the features")
+    if not 0 <= getattr(state, "n_active", 0) <= problem.n_features:
+        raise ValueError("the state counts more features than there are")
+
+
 def _job(state: dict[str, Any]) -> StreamJob:
     learners = [(problem, solver, held) for problem, solver, held in state["learners"]]
+    for problem, solver, held in learners:
+        _check_state(problem, solver, held)
     best = state["best"]
     return StreamJob(
         stream=RowStream(learners, int(state["outputs"])),

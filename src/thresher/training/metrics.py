@@ -10,6 +10,7 @@ import numpy as np
 __all__ = ["ClassificationMetrics", "RegressionMetrics", "metrics_for"]
 
 _MOST_SCORES = 20_000_000
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def metrics_for(classes: np.ndarray | None) -> Any:
@@ -55,7 +56,7 @@ class ClassificationMetrics:
         first = -self._seen % self._every
         self._seen += codes.size
         part = slice(first, None, self._every)
-        self._scores.append(scores[part].astype(np.float32))
+        self._scores.append(np.clip(scores[part], -_LARGEST, _LARGEST).astype(np.float32))
         self._codes.append(codes[part].astype(np.int32))
         self._weights.append(weight[part].astype(np.float32))
         self._kept += self._scores[-1].size
