@@ -1,10 +1,11 @@
 """Working ahead in a thread: the same items, the same errors, no thread left behind."""
 
 import threading
+import time
 
 import pytest
 
-from thresher.data.background import ahead
+from thresher.data.background import ahead, in_order
 
 
 def readers():
@@ -105,3 +106,38 @@ def test_nothing_starts_before_the_first_item_is_asked_for():
     taken = ahead(iter(range(3)))
     assert readers() == []
     taken.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_results_come_in_the_order_of_the_items(workers):
+    def work(k):
+        time.sleep(0.002 * (k % 3))
+        return k * k
+
+    assert list(in_order(iter(range(40)), work, workers)) == [k * k for k in range(40)]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_first_error_in_the_data_is_the_one_raised(workers):
+    def work(k):
+        time.sleep(0.02 if k == 3 else 0.0)
+        if k >= 3:
+            raise ValueError(f"item {k}")
+        return k
+
+    with pytest.raises(ValueError, match="item 3"):
+        list(in_order(range(10), work, workers))
+
+
+def test_work_stays_a_few_items_ahead():
+    taken = []
+
+    def items():
+        for k in range(100):
+            taken.append(k)
+            yield k
+
+    results = in_order(items(), lambda k: k, 2)
+    assert next(results) == 0
+    assert len(taken) <= 4
+    results.close()

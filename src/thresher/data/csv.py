@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -70,7 +70,33 @@ class CsvSource(Table):
     # ------------------------------------------------------------ the sample
 
     def infer(self, wishes: Wishes) -> Schema:
-        return infer_table(self._sample(self.wanted_rows(wishes)), wishes, self.name)
+        wanted = self.wanted_rows(wishes)
+        # Whoever says what a column is may want its text: "007" as a category is not 7.
+        sample = None if wishes.types else self._numbers(wanted, wishes.nulls)
+        return infer_table(sample or self._sample(wanted), wishes, self.name)
+
+    def _numbers(self, wanted: int, nulls: Sequence[str]) -> pa.Table | None:
+        """The sample by the compiled parser, many times faster, if it is nothing but numbers."""
+        k = len(self.names)
+        plan = _csv_text.line_plan(
+            [_csv_text.NUMBER] * k, range(k), [None] * k, 0, [null.encode() for null in nulls],
+            ord(self.delimiter or ","),
+        )  # fmt: skip
+        parts: list[np.ndarray] = []
+        none = np.empty(0)
+        for block, head in self._text(hold=True):
+            values = np.empty((block.newlines + 1, k))
+            rows, end, _ = _csv_text.parse_lines(plan, block.data, 0, values, none, none, 0)
+            if end < block.data.size or head.names != self.names:
+                return None
+            parts.append(values[:rows])
+            if sum(part.shape[0] for part in parts) >= wanted:
+                break
+        if not parts:
+            return None
+        table = np.concatenate(parts)[:wanted].T
+        return pa.table({n: pa.array(v, from_pandas=True) for n, v in zip(self.names, table,
+                                                                          strict=True)})  # fmt: skip
 
     def _sample(self, wanted: int) -> pa.Table:
         """The first rows, all columns as text; bad ones are left to the reading proper."""
