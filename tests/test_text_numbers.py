@@ -11,19 +11,8 @@ from hypothesis import strategies as st
 from numba import njit
 
 from conftest import JIT_DISABLED
-from thresher.data._numbers import (
-    HARD,
-    NOT_A_NUMBER,
-    OK,
-    OVERFLOW,
-    PAD,
-    as_bytes,
-    count,
-    marks,
-    parse_number,
-    pointer,
-    scan,
-)
+from thresher.data._bytes import PAD, as_bytes, count, marks, pointer
+from thresher.data._numbers import HARD, NOT_A_NUMBER, OK, OVERFLOW, parse_number, scan
 
 MANY = 2_000 if JIT_DISABLED else 60_000
 

@@ -18,9 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from thresher.data._numbers import (
-    HARD,
-    OK,
+from thresher.data._bytes import (
     PAD,
     after_newline,
     as_bytes,
@@ -29,13 +27,11 @@ from thresher.data._numbers import (
     ctz,
     marks,
     padded,
-    parse_number,
     peek,
     pointer,
     product,
-    scan,
-    scan_any,
 )
+from thresher.data._numbers import HARD, OK, parse_number, scan, scan_any
 
 __all__ = [
     "END",

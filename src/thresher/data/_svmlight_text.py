@@ -18,20 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from thresher.data._numbers import (
-    OK,
-    after_newline,
-    as_bytes,
-    at,
-    count,
-    ctz,
-    eight_digits,
-    marks,
-    more_digits,
-    padded,
-    pointer,
-    scan,
-)
+from thresher.data._bytes import after_newline, as_bytes, at, count, ctz, marks, padded, pointer
+from thresher.data._numbers import OK, eight_digits, more_digits, scan
 
 __all__ = ["BadLine", "SvmlightBlock", "cut", "parse_svmlight"]
 

@@ -21,7 +21,7 @@ import pyarrow.csv as pa_csv
 from numba import njit
 
 from thresher.data import _csv_text, dialect
-from thresher.data._numbers import after_newline, count
+from thresher.data._bytes import after_newline, count
 from thresher.data.columns import needed_columns, raw_table
 from thresher.data.encode import Block, Encoder, Origin, Raw
 from thresher.data.errors import BadCell, BadRows, DataError
@@ -95,8 +95,8 @@ class CsvSource(Table):
         if not parts:
             return None
         table = np.concatenate(parts)[:wanted].T
-        return pa.table({n: pa.array(v, from_pandas=True) for n, v in zip(self.names, table,
-                                                                          strict=True)})  # fmt: skip
+        columns = [pa.array(values, from_pandas=True) for values in table]  # NaN is missing
+        return pa.table(columns, names=self.names)
 
     def _sample(self, wanted: int) -> pa.Table:
         """The first rows, all columns as text; bad ones are left to the reading proper."""

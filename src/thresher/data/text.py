@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from thresher.data._numbers import count
+from thresher.data._bytes import count
 from thresher.data.errors import DataError
 
 __all__ = ["STDIN", "TextBlock", "expand", "open_bytes", "open_remote", "stamp", "suffix",
