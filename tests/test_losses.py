@@ -189,6 +189,19 @@ def test_check_loss_rejects_a_dual_step_that_stops_short():
         check_loss(mutant(conjugate=right.conjugate, dual_step=short))
 
 
+def test_check_loss_rejects_a_dual_step_that_leaves_the_optimum():
+    """A root finder that takes the ends of its bracket for outside jumps away from the root."""
+    right = losses.SquaredHinge
+
+    def jumpy(self, y, p, b, q, c):
+        z = y * b
+        step = max(0.0, z + (1.0 - y * p - 0.5 * z / c) / (q + 0.5 / c))
+        return y * (step + 0.1 * c if abs(step - z) < 1e-12 else step)
+
+    with pytest.raises(AssertionError, match="moves an optimal variable"):
+        check_loss(mutant(conjugate=right.conjugate, dual_step=jumpy))
+
+
 def test_check_loss_rejects_a_dual_step_out_of_the_domain():
     right = losses.SquaredHinge
 

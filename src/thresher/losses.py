@@ -190,7 +190,8 @@ class Logistic(Loss):
                 low = d
             step = f / (1.0 + c * q * e / ((1.0 + e) * (1.0 + e)))
             new = d - step
-            d = new if low < new < high else 0.5 * (low + high)
+            # The ends belong to the bracket: at the root itself the step is zero and low = d.
+            d = new if low <= new <= high else 0.5 * (low + high)
             if abs(step) <= 1e-3 * min(z + d, c - z - d):
                 break
         return y * (z + d)

@@ -7,10 +7,11 @@ from typing import Any
 
 from rich.console import Group
 
+from thresher.artifacts.container import BadFile
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
 from thresher.cli.writers import open_writer
-from thresher.training import load_model
+from thresher.training import Model, load_model
 
 __all__ = ["evaluate", "predict"]
 
@@ -19,7 +20,7 @@ def predict(
     path: Path, data: list[str], output: str, scores: bool, probabilities: bool,
     reading: dict[str, Any], plugins: list[Path], as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    model = load_model(path, load_plugins(plugins))
+    model = _loaded(path, plugins)
     if probabilities and not hasattr(model.estimator, "predict_proba"):
         raise ValueError(
             "this model has no probabilities: train it with --loss logistic or --calibrate sigmoid"
@@ -39,11 +40,18 @@ def predict(
         show.console.print(str(source.bad))
 
 
+def _loaded(path: Path, plugins: list[Path]) -> Model:
+    try:
+        return load_model(path, load_plugins(plugins))
+    except BadFile as error:
+        raise BadFile(f"{error} (the model comes first, then the data)") from None
+
+
 def evaluate(
     path: Path, data: list[str], reading: dict[str, Any], plugins: list[Path], as_json: bool,
     quiet: bool,
 ) -> None:  # fmt: skip
-    model = load_model(path, load_plugins(plugins))
+    model = _loaded(path, plugins)
     source = model.open(data, labelled=True, **reading)
     with show.Live(quiet or as_json) as live:
         metrics = model.evaluate(source, lambda rows: live.count("evaluating", rows))

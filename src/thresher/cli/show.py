@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import threading
 import time
 from typing import Any
 
@@ -42,14 +43,22 @@ class Live:
         self.started = self._last = time.monotonic()
         self._rate_time, self._rate_rows, self._rate = self.started, 0, 0.0
         self._status: Any = None
+        self._waiting: threading.Timer | None = None
 
     def __enter__(self) -> Live:
         if not self.quiet and console.is_terminal:
             self._status = console.status("starting (compiles once on a new machine)")
             self._status.start()
+        elif not self.quiet:  # whoever reads a log wonders why nothing happens
+            self._waiting = threading.Timer(
+                2.0, console.print, ["compiling, once on a new machine"]
+            )
+            self._waiting.daemon = True
+            self._waiting.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stop_waiting()
         if self._status is not None:
             self._status.stop()
 
@@ -62,6 +71,10 @@ class Live:
         if not self.quiet:
             self._show(f"{what}  {rows:,} rows  {self._speed(rows):,.0f} rows/s")
 
+    def say(self, line: str) -> None:
+        if not self.quiet:
+            self._show(line)
+
     def _speed(self, rows: int) -> float:
         now = time.monotonic()
         if rows < self._rate_rows:
@@ -71,7 +84,13 @@ class Live:
             self._rate_time, self._rate_rows = now, rows
         return self._rate or rows / max(now - self.started, 1e-9)
 
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
     def _show(self, line: str) -> None:
+        self._stop_waiting()
         if self._status is not None:
             self._status.update(line)
         elif time.monotonic() - self._last >= _QUIET_EVERY:

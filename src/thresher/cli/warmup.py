@@ -27,7 +27,7 @@ def warmup(as_json: bool) -> None:
             for name, model, labels in _fits(rows, y, target):
                 model.fit(rows, labels)
                 fits += 1
-                live.count(f"compiling {name}", fits)
+                live.say(f"compiling {name} ({fits})")
     seconds = time.perf_counter() - started
     if as_json:
         show.print_json({"fits": fits, "seconds": round(seconds, 2)})

@@ -29,10 +29,17 @@ def open_writer(output: str) -> Iterator[Any]:
     makers: dict[str, Any] = {
         ".csv": Csv, ".parquet": Parquet, ".pq": Parquet, ".arrow": Arrow, ".feather": Arrow,
     }  # fmt: skip
-    with atomic_file(os.fspath(output)) as file:
+    with _opened(output) as file:
         writer = makers.get(kind, Lines)(file)
         yield writer
         writer.close()
+
+
+def _opened(output: str) -> Any:
+    """Devices and pipes are written to as they are; a file takes its name when complete."""
+    if os.path.exists(output) and not os.path.isfile(output) and not os.path.isdir(output):
+        return open(output, "wb")
+    return atomic_file(output)
 
 
 class Lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from thresher.data.arrow import ArrowSource, ParquetSource, TableSource
@@ -99,6 +100,8 @@ def open_data(
         max_categories, hash_bits, nulls,
     )  # fmt: skip
     if schema is not None and not schema.is_table:
+        if zero_based is not None:
+            schema = replace(schema, first_index=0 if zero_based else 1)
         zero_based, n_features = schema.first_index == 0, schema.n_features
     text = {"delimiter": delimiter, "header": header, "encoding": encoding}
     sparse = {"zero_based": zero_based, "n_features": n_features, "encoding": encoding}

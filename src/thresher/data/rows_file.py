@@ -93,7 +93,9 @@ class RowsFile(Source):
 
     def _check_schema(self, schema: Schema) -> None:
         stored = self.header_schema
-        features = [replace(s.without_target(), row_bytes=1) for s in (schema, stored)]
+        features = [  # what concerns text does not count
+            replace(s.without_target(), row_bytes=1, first_index=0) for s in (schema, stored)
+        ]
         if features[0] != features[1]:
             raise DataError(
                 f"{self.path} was made by another schema than the model's: make it anew"

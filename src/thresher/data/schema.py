@@ -121,7 +121,7 @@ class Schema:
     target: Target | None = None
     weight: str | None = None
     matrix_features: int | None = None  # of a matrix (svmlight, arrays); None for a table
-    first_index: int = 0  # number of the first feature in svmlight text
+    first_index: int = 1  # number of the first feature in svmlight text
     layout: str = "dense"
     row_bytes: int = 8
     nulls: tuple[str, ...] = field(default=NULLS)

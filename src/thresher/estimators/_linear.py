@@ -100,7 +100,10 @@ class LinearModel(BaseEstimator):
                     f"Invalid parameter {name!r} for estimator {self}: "
                     f"only {', '.join(bases)} have parameters of their own"
                 )
-            term = resolve(getattr(self, name), bases[name], name)
+            value = getattr(self, name)
+            if name == "penalty" and value is None:
+                value = self._default_penalty()
+            term = resolve(value, bases[name], name)
             known = {f.name for f in dataclasses.fields(term)}
             unknown = sorted(set(fields) - known)
             if unknown:
@@ -146,11 +149,7 @@ class LinearModel(BaseEstimator):
 
     def _penalty(self, draft: Problem, chunk: Chunk, mass: float | None) -> Penalty:
         """The penalty object, its strength filled in from ``alpha`` or from the data."""
-        penalty = self.penalty
-        if penalty is None:
-            solver = self.solver
-            named = solver != "auto" and resolve(solver, Solver, "solver").default_penalty
-            penalty = named or "l2"
+        penalty = self._default_penalty() if self.penalty is None else self.penalty
         if isinstance(penalty, Penalty):
             return penalty if self.alpha is None else strengthened(penalty, self.alpha)
         alpha = self.alpha
@@ -160,6 +159,12 @@ class LinearModel(BaseEstimator):
             else:
                 alpha = _STREAM_ALPHA if mass is None else 1.0 / mass
         return resolve(penalty, Penalty, "penalty", strength=alpha)
+
+    def _default_penalty(self) -> str:
+        """What the solver's name stands for."""
+        if self.solver == "auto":
+            return "l2"
+        return resolve(self.solver, Solver, "solver").default_penalty
 
     def _largest_strength(self, draft: Problem, chunk: Chunk) -> float:
         one = replace(draft, outputs=1)

@@ -39,7 +39,7 @@ class Status(enum.Enum):
     COMPLETED = "completed the planned passes"
     MAX_ITER = "reached max_iter before the tolerance: raise max_iter or loosen tol"
     EARLY_STOPPED = "stopped early: the held-out score no longer improved"
-    INTERRUPTED = "stopped by a callback; the model is usable"
+    INTERRUPTED = "stopped on request; the model is usable"
     DIVERGED = (
         "diverged: a weight overflowed or became NaN, the last finite model was kept; scale the "
         "features, lower the step size (theta) or raise alpha"

@@ -153,6 +153,12 @@ def _check_dual_step(loss: Any, name: str, y: float, rng: np.random.Generator) -
         def dual(new: float, b: float = b, c: float = c, q: float = q, p: float = p) -> float:
             return 0.5 * q * (new - b) ** 2 + p * (new - b) + c * loss.conjugate(y, -new / c)
 
+        still = loss.dual_step(y, start, b, q, c)
+        require(
+            abs(still - b) <= 1e-6 * (1.0 + abs(b)),
+            f"{name}: dual_step(y={y}, p={start}, b={b}, q={q}, c={c}) moves an optimal variable "
+            f"to {still}",
+        )
         new = loss.dual_step(y, p, b, q, c)
         where = f"{name}: dual_step(y={y}, p={p}, b={b}, q={q}, c={c}) = {new}"
         require(math.isfinite(dual(new)), f"{where} lies outside the conjugate's domain")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import time
 from dataclasses import dataclass, field
@@ -84,19 +85,26 @@ class Checkpointer:
         container.write(self.path, document, arrays, kind="checkpoint")
         self._last_time, self._last_rows = time.monotonic(), job.rows_learned
 
-    def load(self, terms: tuple[type, ...] = ()) -> StreamJob:
+    def load(self, features: int, outputs: int, terms: tuple[type, ...] = ()) -> StreamJob:
+        """The job as it was saved; it must be one for so many features and outputs."""
         document, arrays = container.read(self.path, kind="checkpoint")
         self._check_same(document.get("task"))
         state = decode(document.get("job"), arrays, terms)
         try:
             job = _job(state)
-        except (KeyError, TypeError, ValueError) as error:
+            problem = job.stream.learners[0][0]
+            if (problem.n_features, job.stream.outputs) != (features, outputs):
+                raise ValueError("it was made for other features or classes")
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise BadFile(f"{self.path} is not a usable checkpoint: {error}") from None
         self._last_rows = job.rows_learned
         return job
 
     def remove(self) -> None:
+        """The checkpoint, and what a kill in the middle of writing one has left."""
         self.path.unlink(missing_ok=True)
+        for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.tmp"):
+            left.unlink(missing_ok=True)
 
     def _check_same(self, task: Any) -> None:
         if not isinstance(task, dict):
@@ -104,7 +112,7 @@ class Checkpointer:
         for name, value in self.task.items():
             if task.get(name) != value:
                 raise ValueError(
-                    f"{self.path} belongs to another training: its {name} differs; "
+                    f"{self.path} belongs to another training (other {name}): "
                     "give the same data and options, or start anew without --resume"
                 )
 
@@ -129,10 +137,35 @@ def _check_state(problem: Problem, solver: Solver, state: Any) -> None:
         raise ValueError("the state counts more features than there are")
 
 
+def _check_parts(state: dict[str, Any], learners: int, features: int) -> None:
+    """The rest of a job: numbers in range, arrays as long as there are features."""
+    outputs = state["outputs"]
+    if learners not in (1, outputs) or not 1 <= outputs <= 10**6:
+        raise ValueError(f"{learners} learners for {outputs} outputs")
+    if state["units"] is not None:
+        shift, scale = state["units"]
+        for array in (scale, scale if shift is None else shift):
+            if array.shape != (features,) or not np.all(np.isfinite(array)):
+                raise ValueError("the scales do not fit the features")
+    factors, scale = state["weights"]
+    if factors is not None and factors.shape != (max(outputs, 2),):
+        raise ValueError("the class weights do not fit the classes")
+    if not isinstance(scale, float):
+        raise ValueError("the scale of the weights is not a number")
+    whole = [state["passes"], state["seed"], state["rows_learned"], state["best_pass"]]
+    if not all(type(n) is int and n >= 0 for n in [*whole, *state["place"]]):
+        raise ValueError("a count is not a whole number")
+    if not isinstance(state["history"], list) or not isinstance(state["shuffle"], bool):
+        raise ValueError("the history or the order is missing")
+    if not isinstance(state["best_loss"], float):
+        raise ValueError("the best loss is not a number")
+
+
 def _job(state: dict[str, Any]) -> StreamJob:
     learners = [(problem, solver, held) for problem, solver, held in state["learners"]]
     for problem, solver, held in learners:
         _check_state(problem, solver, held)
+    _check_parts(state, len(learners), learners[0][0].n_features if learners else 0)
     best = state["best"]
     return StreamJob(
         stream=RowStream(learners, int(state["outputs"])),

@@ -81,7 +81,7 @@ class ClassificationMetrics:
             "f1": float(f1[1] if self.classes.size == 2 else f1[present].mean()),
             "auc": self._auc(),
             "log_loss": float(self.log_loss_sum / total) if self.has_probabilities else None,
-            "confusion": self.confusion.tolist(),
+            "confusion": [[_whole(v) for v in row] for row in self.confusion.tolist()],
             "classes": self.classes.tolist(),
         }
         return out
@@ -94,6 +94,11 @@ class ClassificationMetrics:
         each = [auc(codes == c, scores[:, c], weights) for c in range(scores.shape[1])]
         known = [a for a in each if a is not None]
         return float(np.mean(known)) if known else None
+
+
+def _whole(value: float) -> float | int:
+    """Counts as whole numbers; sums of row weights as they are."""
+    return int(value) if value.is_integer() else value
 
 
 def auc(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> float | None:

@@ -186,11 +186,11 @@ class _Run:
         return streaming.run(intake, self._targets)
 
     def _job(self, intake: Intake, checkpointer: Checkpointer | None) -> StreamJob:
+        outputs = int(self.classes.size) if self.classes.size > 2 else 1
         if checkpointer is not None and self.how.resume and checkpointer.path.exists():
-            job = checkpointer.load(self.how.terms)
+            job = checkpointer.load(self.schema.n_features, outputs, self.how.terms)
             job.catch_up(intake)
             return job
-        outputs = self.classes.size if self.classes.size > 2 else 1
         return new_job(
             self.estimator, intake, self._targets, outputs, self.how.passes, self.how.seed
         )
