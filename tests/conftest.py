@@ -11,11 +11,13 @@ from scipy import sparse
 from thresher import penalties, schedules
 from thresher._rows import as_rows
 from thresher.solvers import (
+    ASSET,
     FOBOS,
     RDA,
     SGD,
     AdaptiveRDA,
     AveragedSGD,
+    DirectLeastSquares,
     DropoutPegasos,
     DualDescent,
     Newton,
@@ -213,6 +215,8 @@ READY = {
     "adaptive_rda": AdaptiveRDA(gamma=2.0, batch=3),
     "rw_l1_rda": ReweightedL1(gamma=2.0, batch=3),
     "rw_l2_rda": ReweightedL2(batch=3),
+    "asset": ASSET(theta=0.1, box=3.0),
+    "least_squares": DirectLeastSquares(),
 }
 
 

@@ -12,7 +12,11 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "thresher.data": ["DataError", "DataSet", "Schema", "open_data"],
-    "thresher.estimators": ["FitEvent", "LinearClassifier", "LinearRegressor"],
+    "thresher.estimators": [
+        "BudgetedClassifier", "BudgetedRegressor", "FitEvent", "KernelClassifier",
+        "KernelRegressor", "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier",
+    ],
+    "thresher.maps": ["FourierFeatures", "Nystroem"],
     "thresher.kernels": [
         "RBF", "Cosine", "Exponential", "Kernel", "Linear", "Polynomial", "Sigmoid",
     ],
@@ -31,7 +35,16 @@ __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
     from thresher.data import DataError, DataSet, Schema, open_data
-    from thresher.estimators import FitEvent, LinearClassifier, LinearRegressor
+    from thresher.estimators import (
+        BudgetedClassifier,
+        BudgetedRegressor,
+        FitEvent,
+        KernelClassifier,
+        KernelRegressor,
+        LinearClassifier,
+        LinearRegressor,
+        MultiHyperplaneClassifier,
+    )
     from thresher.kernels import (
         RBF,
         Cosine,
@@ -53,6 +66,7 @@ if TYPE_CHECKING:
         SquaredEpsilonInsensitive,
         SquaredHinge,
     )
+    from thresher.maps import FourierFeatures, Nystroem
     from thresher.penalties import L1, L2, Box, ElasticNet, Penalty, WeightedL1, WeightedL2
     from thresher.registry import register
     from thresher.solvers import Status

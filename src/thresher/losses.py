@@ -236,6 +236,7 @@ class ModifiedHuber(Loss):
 class LeastSquares(Loss):
     """(p - y)^2 / 2: ridge regression, and the LS-SVM when y is a label."""
 
+    traits = frozenset({"square"})  # a model can be found by one direct solve
     tasks = frozenset({"classification", "regression"})
     smoothness = 1.0
 

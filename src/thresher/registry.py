@@ -56,6 +56,8 @@ SOLVERS: dict[str, type[solvers.Solver]] = {
     "adaptive_rda": solvers.AdaptiveRDA,
     "rw_l1_rda": solvers.ReweightedL1,
     "rw_l2_rda": solvers.ReweightedL2,
+    "asset": solvers.ASSET,
+    "least_squares": solvers.DirectLeastSquares,
 }
 _TABLES: list[tuple[type, dict[str, Any]]] = [
     (losses.Loss, LOSSES),

@@ -12,11 +12,13 @@ from conftest import JIT_DISABLED, chunk_of, feed, make_data, make_penalty, visi
 from thresher import schedules
 from thresher.registry import LOSSES, PENALTIES, SOLVERS
 from thresher.solvers import (
+    ASSET,
     FOBOS,
     RDA,
     SGD,
     AdaptiveRDA,
     AveragedSGD,
+    DirectLeastSquares,
     DropoutPegasos,
     DualDescent,
     Newton,
@@ -52,6 +54,8 @@ READY = {
     "adaptive_rda": AdaptiveRDA(gamma=4.0, batch=2),
     "rw_l1_rda": ReweightedL1(gamma=4.0, batch=2),
     "rw_l2_rda": ReweightedL2(variant="ridge", gamma=1.0, batch=2),
+    "asset": ASSET(theta=0.1, box=3.0),
+    "least_squares": DirectLeastSquares(),
 }
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from thresher import losses, penalties, registry, schedules, solvers
+from thresher import kernels, losses, penalties, registry, schedules, solvers
 from thresher._terms import Term
 from thresher.artifacts.container import BadFile
 
@@ -35,6 +35,7 @@ _MAX_STRINGS = 2**28  # characters in one array of strings, whose width the file
 _ROLES: list[tuple[str, type]] = [
     ("loss", losses.Loss),
     ("penalty", penalties.Penalty),
+    ("kernel", kernels.Kernel),
     ("schedule", schedules.Schedule),
     ("solver", solvers.Solver),
     ("term", object),
@@ -326,7 +327,7 @@ def _own_classes() -> dict[str, type]:
     modules = [importlib.import_module(f"thresher.solvers.{name}") for name in files]
     return {
         _qualified(cls): cls
-        for module in [losses, penalties, schedules, *modules]
+        for module in [losses, penalties, kernels, schedules, *modules]
         for cls in vars(module).values()
         if inspect.isclass(cls) and cls.__module__ == module.__name__ and _is_plain(cls)
     }
@@ -337,7 +338,9 @@ def _is_plain(cls: type) -> bool:
 
 
 def _registered() -> dict[str, type]:
-    tables: list[dict[str, Any]] = [registry.LOSSES, registry.PENALTIES, registry.SOLVERS]
+    tables: list[dict[str, Any]] = [
+        registry.LOSSES, registry.PENALTIES, registry.KERNELS, registry.SOLVERS
+    ]  # fmt: skip
     return {_qualified(cls): cls for table in tables for cls in table.values()}
 
 

@@ -85,6 +85,11 @@ def train(
         int | None, typer.Option(help="Hash text columns into 2^BITS features.",
                                     rich_help_panel=_COLUMNS)
     ] = None,
+    learner: Annotated[
+        str, typer.Option(help="linear, kernel (fixed-size kernel machine), budgeted (kernel "
+                          "machine on a budget of support vectors) or hyperplanes (several "
+                          "linear functions per class).", rich_help_panel=_LEARNER)
+    ] = "linear",
     loss: Annotated[
         str | None, typer.Option(help="squared_hinge, hinge, logistic, pinball, modified_huber; "
                                     "least_squares, huber, epsilon_insensitive, ...",
@@ -199,8 +204,8 @@ def train(
     params |= {"order": "sequential"} if sequential else {}
     work.train(
         data, {**reading, **columns}, {**params, **o.parse_assignments(assign)}, plugin,
-        json, quiet, model=model, passes=passes, holdout=holdout, memory=o.parse_size(memory),
-        scan=scan, seed=seed, checkpoint=checkpoint, resume=resume,
+        json, quiet, learner=learner, model=model, passes=passes, holdout=holdout,
+        memory=o.parse_size(memory), scan=scan, seed=seed, checkpoint=checkpoint, resume=resume,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from thresher.artifacts.coefficients import write_coefficients
 from thresher.artifacts.liblinear import write_liblinear
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
+from thresher.estimators._exporting import probability_of
 from thresher.training import Model, load_model
 
 __all__ = ["export"]
@@ -26,7 +27,7 @@ def export(path: Path, output: Path, plugins: list[Path], as_json: bool) -> None
     else:
         solver = None
         if model.is_classifier:
-            logistic = model.training.get("loss") == "Logistic"
+            logistic = probability_of(model.estimator) == "logistic"
             solver = "L2R_LR" if logistic else "L2R_L2LOSS_SVC"
         write_liblinear(output, coef, intercept, model.classes, not model.is_classifier, solver)
     if as_json:
@@ -37,7 +38,6 @@ def export(path: Path, output: Path, plugins: list[Path], as_json: bool) -> None
 
 def _onnx(model: Model, output: Path, coef: Any, intercept: Any) -> None:
     from thresher.artifacts.onnx_graph import write_onnx
-    from thresher.estimators._exporting import probability_of
 
     names = model.schema.feature_names()
     probability = probability_of(model.estimator) if model.is_classifier else None

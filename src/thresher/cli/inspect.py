@@ -13,7 +13,7 @@ from rich.table import Table
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
 from thresher.data import open_data
-from thresher.training import load_model
+from thresher.training import Model, load_model
 from thresher.training.inspection import Inspection, inspected
 
 __all__ = ["inspect"]
@@ -55,9 +55,7 @@ def _is_model(path: str) -> bool:
 
 def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
     model = load_model(path, load_plugins(plugins))
-    coef, intercept = model.coefficients()
-    names = model.schema.feature_names() or [f"feature {j}" for j in range(coef.shape[1])]
-    largest = np.argsort(-np.abs(coef).max(axis=0))[:20]
+    largest = _largest_weights(model) if model.is_linear else []
     if as_json:
         show.print_json(
             {
@@ -65,27 +63,43 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
                 "schema": model.schema.to_json(),
                 "classes": None if model.classes is None else model.classes.tolist(),
                 "parameters": {k: str(v) for k, v in model.estimator.get_params(False).items()},
-                "intercept": intercept.tolist(),
-                "largest_weights": [[names[j], coef[:, j].tolist()] for j in largest],
+                "intercept": model.estimator.intercept_.tolist(),
+                "largest_weights": largest,
             }
         )
         return
-    weights = Table(box=None)
-    weights.add_column("feature")
+    parts: list[Any] = []
+    if "rows" in model.training:
+        parts += [show.story(model.training, str(path)), ""]
+    if model.schema.is_table:
+        parts += [show.schema_table(model.schema), ""]
+    if largest:
+        parts += [show.titled("largest weights", _weights(model, largest)), ""]
+    if model.training.get("held_out"):
+        parts.append(show.metrics_table(model.training["held_out"], "on held-out rows"))
+    show.result.print(Group(*parts))
+
+
+def _largest_weights(model: Model) -> list[tuple[str, list[float]]]:
+    """The features that matter most, in the features' own units, with a weight per output."""
+    coef, _ = model.coefficients()
+    first = model.schema.first_index
+    names = model.schema.feature_names() or [f"feature {j + first}" for j in range(coef.shape[1])]
+    order = np.argsort(-np.abs(coef).max(axis=0))[:20]
+    return [(names[j], coef[:, j].tolist()) for j in order]
+
+
+def _weights(model: Model, largest: list[tuple[str, list[float]]]) -> Table:
+    table = Table(box=None)
+    table.add_column("feature")
     labels = ["weight"]
-    if len(coef) > 1 and model.classes is not None:
+    if len(largest[0][1]) > 1 and model.classes is not None:
         labels = [str(c) for c in model.classes.tolist()][:8]
     for label in labels:
-        weights.add_column(label, justify="right")
-    for j in largest:
-        weights.add_row(names[j], *(f"{w:.4g}" for w in coef[: len(labels), j]))
-    parts: list[Any] = [
-        show.schema_table(model.schema), "", show.titled("largest weights", weights)
-    ]  # fmt: skip
-    if "rows" in model.training:
-        parts = [show.story(model.training, str(path)), "", *parts]
-        parts += ["", show.metrics_table(model.training.get("held_out", {}), "on held-out rows")]
-    show.result.print(Group(*parts))
+        table.add_column(label, justify="right")
+    for name, values in largest:
+        table.add_row(name, *(f"{w:.4g}" for w in values[: len(labels)]))
+    return table
 
 
 def _overview(found: Inspection) -> Table:

@@ -199,10 +199,8 @@ def story(training: dict[str, Any], path: str | None) -> Table:
     if training["bad_rows"]:
         rows += f", {training['bad_rows']:,} bad ones left out"
     table.add_row("rows", rows)
-    table.add_row("learner", f"{training['loss']}, {training['penalty']}, {training['solver']}")
-    table.add_row(
-        "features", f"{training['features']:,}, {training['nonzeros']:,} non-zero weights"
-    )
+    table.add_row("learner", training["described"])
+    table.add_row("features", f"{training['features']:,}, {training['size']}")
     table.add_row("passes", f"{training['passes']}: {training['advice']}")
     table.add_row("time", f"{training['seconds']:.1f} s")
     if path is not None:

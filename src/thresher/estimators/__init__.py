@@ -1,6 +1,44 @@
-"""scikit-learn estimators: validation, label coding and parameters; no loop over samples here."""
+"""scikit-learn estimators: validation, label coding and parameters; no loop over samples here.
 
-from thresher.estimators._progress import FitEvent
-from thresher.estimators.linear import LinearClassifier, LinearRegressor
+Names are imported when first used: whoever learns a linear model does not wait for the others.
+"""
 
-__all__ = ["FitEvent", "LinearClassifier", "LinearRegressor"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thresher.estimators._progress import FitEvent
+    from thresher.estimators.budgeted import BudgetedClassifier, BudgetedRegressor
+    from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
+    from thresher.estimators.kernel import KernelClassifier, KernelRegressor
+    from thresher.estimators.linear import LinearClassifier, LinearRegressor
+
+_HOME = {
+    "FitEvent": "_progress",
+    "BudgetedClassifier": "budgeted",
+    "BudgetedRegressor": "budgeted",
+    "KernelClassifier": "kernel",
+    "KernelRegressor": "kernel",
+    "LinearClassifier": "linear",
+    "LinearRegressor": "linear",
+    "MultiHyperplaneClassifier": "hyperplanes",
+}
+
+__all__ = [
+    "BudgetedClassifier",
+    "BudgetedRegressor",
+    "FitEvent",
+    "KernelClassifier",
+    "KernelRegressor",
+    "LinearClassifier",
+    "LinearRegressor",
+    "MultiHyperplaneClassifier",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"thresher.estimators.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'thresher.estimators' has no attribute {name!r}")

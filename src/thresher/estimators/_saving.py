@@ -10,48 +10,36 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from thresher.artifacts.container import BadFile
 from thresher.artifacts.encoding import UnknownTerm, decode, encode
 from thresher.estimators import _calibration
-from thresher.estimators.linear import LinearClassifier, LinearRegressor
-from thresher.penalties import Penalty
-from thresher.registry import LOSSES, PENALTIES, SOLVERS
-from thresher.solvers import Solver, Status
+from thresher.estimators._input import Units
+from thresher.estimators._saved import KINDS, Saved
+from thresher.maps import FourierFeatures, Nystroem
+from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS
 
 __all__ = ["from_document", "to_document"]
 
-_LINEAR = (
-    "coef_", "intercept_", "n_features_in_", "n_iter_", "status_", "density_", "solver_",
-    "penalty_",
-)  # fmt: skip
-_NAMED: dict[str, dict[str, Any]] = {"loss": LOSSES, "penalty": PENALTIES, "solver": SOLVERS}
-
-
-@dataclass(frozen=True)
-class _Saved:
-    """How a class of estimators is kept; ``check`` raises ValueError for what cannot be right."""
-
-    cls: type
-    attributes: tuple[str, ...]
-    optional: tuple[str, ...]
-    check: Callable[[Any], None]
+_NAMED: dict[str, dict[str, Any]] = {
+    "loss": LOSSES, "penalty": PENALTIES, "solver": SOLVERS, "kernel": KERNELS,
+}  # fmt: skip
 
 
 def to_document(estimator: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The fitted ``estimator`` as (plain JSON, arrays), ready for ``container.write``."""
-    name = next((key for key, saved in _TABLE.items() if saved.cls is type(estimator)), None)
+    name = next((key for key, saved in KINDS.items() if saved.cls is type(estimator)), None)
     if name is None:
-        known = ", ".join(saved.cls.__name__ for saved in _TABLE.values())
+        known = ", ".join(saved.cls.__name__ for saved in KINDS.values())
         raise TypeError(f"{type(estimator).__name__} cannot be saved; these can: {known}")
     check_is_fitted(estimator)
-    saved = _TABLE[name]
+    saved = KINDS[name]
     saved.check(estimator)
     arrays: dict[str, np.ndarray] = {}
     parameters = {
@@ -75,9 +63,9 @@ def from_document(
     that is neither Thresher's nor among ``terms``.
     """
     name = document.get("estimator")
-    saved = _TABLE.get(name) if isinstance(name, str) else None
+    saved = KINDS.get(name) if isinstance(name, str) else None
     if saved is None:
-        raise BadFile(f"unknown estimator {name!r:.100}; known: {', '.join(_TABLE)}")
+        raise BadFile(f"unknown estimator {name!r:.100}; known: {', '.join(KINDS)}")
     parameters, attributes = document.get("parameters"), document.get("attributes")
     if not isinstance(parameters, dict) or not isinstance(attributes, dict):
         raise BadFile("the document has no parameters or no attributes")
@@ -96,7 +84,7 @@ def from_document(
     return estimator
 
 
-def _check_keys(saved: _Saved, parameters: dict[str, Any], attributes: dict[str, Any]) -> None:
+def _check_keys(saved: Saved, parameters: dict[str, Any], attributes: dict[str, Any]) -> None:
     known = set(inspect.signature(saved.cls).parameters) - {"callbacks"}
     unknown = sorted(set(parameters) - known)
     unknown += sorted(set(attributes) - {*saved.attributes, *saved.optional})
@@ -125,7 +113,16 @@ def _kept_parameters(estimator: Any) -> dict[str, Any]:
         kept["random_state"] = int(kept["random_state"])
     if not isinstance(kept.get("random_state"), int):
         kept.pop("random_state", None)
-    return kept
+    return kept | _map_parameters(kept.get("map"))
+
+
+def _map_parameters(value: Any) -> dict[str, Any]:
+    """A map given as an object, by its name and the parameters that the estimator has as well."""
+    if not isinstance(value, Nystroem | FourierFeatures):
+        return {}
+    name = "nystroem" if isinstance(value, Nystroem) else "fourier"
+    shared = {key: getattr(value, key) for key in ("n_components", "kernel", "gamma")}
+    return {"map": name, **shared, "landmarks": getattr(value, "landmarks", "uniform")}
 
 
 # ---------------------------------------------------------------- attributes that need a form
@@ -144,6 +141,16 @@ def _packed(value: Any) -> Any:
     if isinstance(value, _calibration.Isotonic):
         steps = [(r.X_thresholds_, r.y_thresholds_) for r in value.regressions]
         return {"form": "isotonic", "steps": steps}
+    if isinstance(value, Units):
+        return {"form": "units", "shift": value.shift, "scale": value.scale}
+    if isinstance(value, Nystroem):
+        parts = {"landmarks": _packed(value.landmarks_), "projection": value.projection_}
+        return {"form": "nystroem", **parts, "kernel": value.kernel_}
+    if isinstance(value, FourierFeatures):
+        parts = {"frequencies": value.frequencies_, "phases": value.phases_}
+        return {"form": "fourier", **parts, "kernel": value.kernel_}
+    if isinstance(value, BaseEstimator):
+        raise TypeError(f"a model with the map {type(value).__name__} cannot be saved")
     return value
 
 
@@ -210,98 +217,24 @@ def _step_function(x: Any, y: Any) -> Any:
     return regression
 
 
+def _nystroem(landmarks: Any, projection: Any, kernel: Any) -> Any:
+    fitted = Nystroem(kernel=kernel)
+    fitted.landmarks_, fitted.projection_, fitted.kernel_ = _unpacked(landmarks), projection, kernel
+    return fitted
+
+
+def _fourier(frequencies: Any, phases: Any, kernel: Any) -> Any:
+    fitted = FourierFeatures(kernel=kernel)
+    fitted.frequencies_, fitted.phases_, fitted.kernel_ = frequencies, phases, kernel
+    return fitted
+
+
 _FORMS: dict[str, tuple[set[str], Callable[..., Any]]] = {
     "csr": ({"shape", "data", "indices", "indptr"}, _sparse),
     "sigmoid": ({"slope", "offset"}, _sigmoid),
     "softmax": ({"slope"}, _softmax),
     "isotonic": ({"steps"}, _isotonic),
-}
-
-
-# ---------------------------------------------------------------- checks
-
-
-def _require(condition: Any, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
-
-
-def _check_linear(model: Any) -> None:
-    coef, intercept = model.coef_, model.intercept_
-    for name, value in (("coef_", coef), ("intercept_", intercept)):
-        plain = issparse(value) or isinstance(value, np.ndarray)
-        _require(plain and value.dtype.kind == "f", f"{name} must be an array of floats")
-        numbers = value.data if issparse(value) else value
-        _require(np.all(np.isfinite(numbers)), f"{name} holds NaN or infinite weights")
-    _require(coef.ndim == 2, f"coef_ must have two dimensions, got shape {coef.shape}")
-    _require(
-        not issparse(intercept) and intercept.shape == (coef.shape[0],),
-        f"intercept_ of shape {intercept.shape} does not fit coef_ of shape {coef.shape}",
-    )
-    d = model.n_features_in_
-    _require(type(d) is int and d == coef.shape[1], f"coef_ {coef.shape} is not for {d!r} features")
-    _check_feature_names(getattr(model, "feature_names_in_", None), d)
-    _check_history(model)
-
-
-def _check_feature_names(names: Any, count: int) -> None:
-    if names is None:
-        return
-    strings = isinstance(names, np.ndarray) and names.dtype.kind in "OU"
-    _require(strings and names.shape == (count,), f"feature_names_in_ must be {count} strings")
-
-
-def _check_history(model: Any) -> None:
-    """What tells of the fit, and what a further fit would start from."""
-    iterations, density = model.n_iter_, model.density_
-    count = isinstance(iterations, int | np.integer) and not isinstance(iterations, bool)
-    _require(count and iterations >= 0, "n_iter_ must be a count")
-    _require(isinstance(density, float) and 0 <= density <= 1, "density_ must be from 0 to 1")
-    _require(isinstance(model.status_, Status), "status_ must be a Status")
-    _require(isinstance(model.solver_, Solver), "solver_ must be a Solver")
-    _require(isinstance(model.penalty_, Penalty), "penalty_ must be a Penalty")
-    _require(isinstance(getattr(model, "trace_", []), list), "trace_ must be a list")
-
-
-def _check_classifier(model: Any) -> None:
-    _check_linear(model)
-    classes, outputs = model.classes_, model.coef_.shape[0]
-    known = isinstance(classes, np.ndarray) and classes.ndim == 1
-    _require(known and classes.dtype.kind in "biufUO", "classes_ must be numbers or strings")
-    _require(classes.size >= 2, "a classifier needs at least two classes")
-    _require(np.all(classes[:-1] < classes[1:]), "classes_ must be sorted and distinct")
-    expected = 1 if classes.size == 2 else classes.size
-    _require(
-        outputs == expected,
-        f"{classes.size} classes need {expected} rows of coef_, got {outputs}",
-    )
-    _check_calibrator(getattr(model, "calibrator_", None), outputs)
-
-
-def _check_calibrator(calibrator: Any, outputs: int) -> None:
-    fits = {
-        type(None): True,
-        _calibration.Sigmoid: outputs == 1,
-        _calibration.Softmax: outputs > 1,
-        _calibration.Isotonic: len(getattr(calibrator, "regressions", ())) == outputs,
-    }
-    _require(
-        fits.get(type(calibrator), False), f"calibrator_ does not fit a model of {outputs} outputs"
-    )
-
-
-def _check_regressor(model: Any) -> None:
-    _check_linear(model)
-    _require(model.coef_.shape[0] == 1, f"a regression has one output, got {model.coef_.shape[0]}")
-
-
-_OPTIONAL = ("feature_names_in_", "trace_")
-_TABLE: dict[str, _Saved] = {
-    "linear_classifier": _Saved(
-        LinearClassifier,
-        (*_LINEAR, "classes_"),
-        (*_OPTIONAL, "calibrator_"),
-        _check_classifier,
-    ),
-    "linear_regressor": _Saved(LinearRegressor, _LINEAR, _OPTIONAL, _check_regressor),
+    "units": ({"shift", "scale"}, Units),
+    "nystroem": ({"landmarks", "projection", "kernel"}, _nystroem),
+    "fourier": ({"frequencies", "phases", "kernel"}, _fourier),
 }

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, clone
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from thresher._terms import capabilities
 from thresher.estimators import _calibration, _input
+from thresher.estimators._classifier import Classifier
 from thresher.estimators._linear import LinearModel
 from thresher.estimators._progress import Held
 from thresher.losses import Loss
@@ -76,7 +76,7 @@ _SHARED = """
 """
 
 
-class LinearClassifier(ClassifierMixin, LinearModel):
+class LinearClassifier(Classifier, LinearModel):
     __doc__ = f"""Linear classifier for dense or sparse data of any size.
 
     Parameters
@@ -144,21 +144,14 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Learn from all rows; ``sample_weight`` k means the same as the row k times."""
-        if self.calibrate not in (None, *_calibration.METHODS):
-            raise ValueError(
-                f"calibrate must be 'sigmoid', 'isotonic' or None, got {self.calibrate!r}"
-            )
         self._check_options()
-        X, y = _input.checked_Xy(self, X, y, reset=True, numeric=False)
-        _check_labels(y)
-        weight = _input.check_weight(sample_weight, X)
-        self.classes_, codes = _classes(y, weight)
+        X, y, codes, weight = self._labelled(X, y, sample_weight)
         self._reset()
-        weight = self._class_weighted(codes, weight)
+        weighted = self._class_weighted(codes, weight)
         targets, outputs = self._targets(codes)
-        (rows, targets, weight), held = self._hold_out(X, targets, weight, codes)
-        self._fit_rows(rows, targets, weight, outputs, held)
-        self._fit_calibration(X, y, sample_weight)
+        (rows, targets, weighted), held = self._hold_out(X, targets, weighted, codes)
+        self._fit_rows(rows, targets, weighted, outputs, held)
+        self._fit_calibration(X, y, weight)
         return self
 
     @available_if(LinearModel._can_stream)
@@ -172,23 +165,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """
         first = not hasattr(self, "_stream")
         X, y = _input.checked_Xy(self, X, y, reset=first, numeric=False)
-        _check_labels(y)
-        if first:
-            if classes is None and not hasattr(self, "classes_"):
-                raise ValueError("classes must be passed on the first call to partial_fit")
-            self.classes_ = np.unique(self.classes_ if classes is None else classes)
-            if self.classes_.size < 2:
-                raise ValueError("partial_fit needs at least two classes")
-        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
-            raise ValueError(
-                f"classes={np.unique(classes)} differ from those of the first call, {self.classes_}"
-            )
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                "class_weight='balanced' needs all rows at once; give the weights as a dict "
-                "(or as sample_weight) in partial_fit"
-            )
-        codes = _codes(y, self.classes_)
+        codes = self._stream_codes(y, classes, first)
         weight = self._class_weighted(codes, _input.check_weight(sample_weight, X))
         targets, outputs = self._targets(codes)
         self._partial_fit_rows(_input.to_rows(X), targets, weight, outputs)
@@ -200,11 +177,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> np.ndarray:
-        scores = self.decision_function(X)
-        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[best]
-
     def _has_probabilities(self) -> bool:
         if self.calibrate is not None or "link" in capabilities(resolve(self.loss, Loss, "loss")):
             return True
@@ -212,20 +184,12 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             f"predict_proba needs calibrate='sigmoid' or 'isotonic' with loss={self.loss!r}"
         )
 
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes, calibrated if ``calibrate`` was given."""
-        scores = self.decision_function(X)
-        table = scores[:, None] if scores.ndim == 1 else scores
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Calibrated, or by the loss's own link."""
         if self.calibrate is not None:
-            return self.calibrator_(table)
+            return super()._probabilities(scores)
         link = np.vectorize(resolve(self.loss, Loss, "loss").link, otypes=[np.float64])
-        return _calibration.normalised(link(table))
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        return _calibration.normalised(link(scores))
 
     # ------------------------------------------------------------ parts of the fit
 
@@ -234,28 +198,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             if hasattr(self, name):
                 delattr(self, name)
 
-    def _targets(self, codes: np.ndarray) -> tuple[np.ndarray, int]:
-        """-1 / +1 for two classes, class numbers for more."""
-        if self.classes_.size == 2:
-            return np.where(codes == 1, 1.0, -1.0), 1
-        return codes.astype(np.float64), int(self.classes_.size)
-
-    def _class_weighted(self, codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-        if self.class_weight is None:
-            return weight
-        present = np.unique(codes)
-        if isinstance(self.class_weight, str) and weight is not None:
-            # "balanced" must see the weights as repetitions too.
-            mass = np.bincount(codes, weights=weight, minlength=self.classes_.size)
-            factors = mass.sum() / (present.size * np.maximum(mass, 1e-300))
-        else:
-            given = compute_class_weight(
-                self.class_weight, classes=self.classes_[present], y=self.classes_[codes]
-            )
-            factors = np.ones(self.classes_.size)
-            factors[present] = given
-        return factors[codes] * (1.0 if weight is None else weight)
-
     def _hold_out(self, X: Any, targets: np.ndarray, weight: Any, codes: np.ndarray) -> Any:
         if not self.early_stopping:
             return (_input.to_rows(X), targets, weight), None
@@ -263,24 +205,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         roomy = self.validation_fraction * codes.size >= counts.size
         strata = codes if np.min(counts) > 1 and roomy else None
         return _split(self, X, targets, weight, strata)
-
-    def _fit_calibration(self, X: Any, y: np.ndarray, sample_weight: Any) -> None:
-        if self.calibrate is None:
-            return
-        smallest = int(np.min(np.unique(y, return_counts=True)[1]))
-        if smallest < 2:
-            raise ValueError("calibrate needs at least two rows of every class")
-        from sklearn.model_selection import StratifiedKFold
-
-        folds = StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
-        weight = _input.check_weight(sample_weight, X)
-        scores = np.empty((y.size, 1 if self.classes_.size == 2 else self.classes_.size))
-        for train, test in folds.split(np.zeros((y.size, 1)), y):
-            fold = clone(self).set_params(calibrate=None, verbose=0, callbacks=None, trace=False)
-            fold.fit(X[train], y[train], None if weight is None else weight[train])
-            scores[test] = np.reshape(fold.decision_function(X[test]), (test.size, -1))
-        codes = np.searchsorted(self.classes_, y)
-        self.calibrator_ = _calibration.calibrate(scores, codes, weight, self.calibrate)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
@@ -362,42 +286,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
-
-
-def _classes(y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    classes = _distinct(y)
-    codes = np.searchsorted(classes, y)  # cheaper than np.unique's own inverse, which sorts
-    present = classes if weight is None else np.unique(y[weight > 0.0])
-    if present.size < 2:
-        raise ValueError(
-            "classification needs at least two classes, but the rows of positive weight hold "
-            f"one class: {present[0]!r}"
-        )
-    return classes, codes
-
-
-def _check_labels(y: np.ndarray) -> None:
-    if y.dtype.kind not in "biuUS":  # integers and strings are labels; floats may be targets
-        check_classification_targets(y)
-
-
-def _distinct(y: np.ndarray) -> np.ndarray:
-    """Sorted distinct labels; by counting where they are small integers, which is most often."""
-    if y.dtype.kind in "iu" and y.size and int(y.max()) - int(y.min()) < 10_000:
-        low = int(y.min())
-        return (np.flatnonzero(np.bincount(y.astype(np.int64) - low)) + low).astype(y.dtype)
-    return np.unique(y)
-
-
-def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    codes = np.searchsorted(classes, y)
-    wrong = classes[np.minimum(codes, classes.size - 1)] != y
-    if np.any(wrong):
-        row = int(np.flatnonzero(wrong)[0])
-        raise ValueError(
-            f"row {row} has label {y[row]!r}, which is not among the classes {classes}"
-        )
-    return codes
 
 
 def _split(estimator: Any, X: Any, y: np.ndarray, weight: Any, strata: np.ndarray | None) -> Any:

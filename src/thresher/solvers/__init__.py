@@ -1,9 +1,11 @@
 """One file per algorithm family; compiled loops only, no scikit-learn and no input or output."""
 
 from thresher.solvers.asgd import AveragedSGD
+from thresher.solvers.asset import ASSET
 from thresher.solvers.base import Chunk, Problem, Result, Solver, Status
 from thresher.solvers.dcd import DualDescent
 from thresher.solvers.dropout import DropoutPegasos
+from thresher.solvers.least_squares import DirectLeastSquares
 from thresher.solvers.newton import Newton
 from thresher.solvers.pegasos import SGD, Pegasos, WeightedPegasos
 from thresher.solvers.proximal import FOBOS, TruncatedGradient
@@ -13,12 +15,14 @@ from thresher.solvers.reweighted import ReweightedL1, ReweightedL2
 from thresher.solvers.smoothing import SmoothedNewton
 
 __all__ = [
+    "ASSET",
     "FOBOS",
     "RDA",
     "SGD",
     "AdaptiveRDA",
     "AveragedSGD",
     "Chunk",
+    "DirectLeastSquares",
     "DropoutPegasos",
     "DualDescent",
     "Newton",

@@ -140,6 +140,8 @@ class Solver:
     index_fields: ClassVar[frozenset[str]] = frozenset()
     #: learns all classes in one pass over the rows when the problem has several outputs
     joint: ClassVar[bool] = False
+    #: adds rows up by matrix products: where a stream is cut shows in the last digits
+    by_blocks: ClassVar[bool] = False
     batch: int = 1
 
     def planned_passes(self, shape: tuple[int, int]) -> int:
@@ -187,9 +189,9 @@ class Solver:
 
 
 def sound(coef: Any, intercept: Any) -> bool:
-    """Finite, and not on its way to overflow: no data in sane units needs weights beyond 1e50."""
+    """Finite, and not on its way to overflow: no data in sane units needs weights beyond 1e30."""
     with np.errstate(invalid="ignore"):
-        return bool(np.all(np.abs(coef) < 1e50) and np.all(np.abs(intercept) < 1e50))
+        return bool(np.all(np.abs(coef) < 1e30) and np.all(np.abs(intercept) < 1e30))
 
 
 def check_compatible(solver: Solver, problem: Problem) -> None:

@@ -9,8 +9,9 @@ differences of the value, a proximal map with a numerical minimisation, sparse r
 ones, ...), so a wrong formula fails even if models trained with it look reasonable.
 """
 
+from thresher.testing._kernels import check_kernel
 from thresher.testing._losses import check_loss
 from thresher.testing._penalties import check_penalty, check_schedule
 from thresher.testing._solvers import check_solver
 
-__all__ = ["check_loss", "check_penalty", "check_schedule", "check_solver"]
+__all__ = ["check_kernel", "check_loss", "check_penalty", "check_schedule", "check_solver"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from thresher.data import Batch, Schema
 from thresher.data.encode import Block
@@ -71,7 +71,6 @@ def _without_calibration(estimator: Any) -> Any:
     """The estimator, without probabilities as long as they are not calibrated."""
     if getattr(estimator, "calibrate", None) is None or hasattr(estimator, "calibrator_"):
         return estimator
-    bare = clone(estimator).set_params(calibrate=None)
-    for name in ("coef_", "intercept_", "classes_", "n_features_in_"):
-        setattr(bare, name, getattr(estimator, name))
+    bare = copy(estimator)
+    bare.calibrate = None
     return bare

@@ -13,6 +13,7 @@ from thresher._rows import Rows
 from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
 from thresher.data import Batch, DataError, DataSet, Schema, open_data
+from thresher.estimators._linear import LinearModel
 from thresher.estimators._saving import from_document, to_document
 from thresher.training.metrics import metrics_for
 
@@ -116,11 +117,13 @@ class Model:
         return getattr(self.estimator, "classes_", None)
 
     @property
-    def nonzeros(self) -> int:
-        coef = self.estimator.coef_
-        return int(coef.nnz if hasattr(coef, "nnz") else np.count_nonzero(coef))
+    def is_linear(self) -> bool:
+        """One linear function of the features per output."""
+        return isinstance(self.estimator, LinearModel) and not hasattr(self.estimator, "map_")
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        if not self.is_linear:
+            raise ValueError(f"{type(self.estimator).__name__} has no weights of the features")
         coef = self.estimator.coef_
         dense = coef.toarray() if hasattr(coef, "toarray") else coef
         return np.atleast_2d(dense), np.atleast_1d(self.estimator.intercept_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,15 +13,16 @@ import numpy as np
 
 from thresher.artifacts.encoding import encode
 from thresher.data import DataSet, Schema, open_data
-from thresher.estimators import LinearClassifier, LinearRegressor
-from thresher.losses import Loss
+from thresher.estimators._linear import LinearModel
 from thresher.registry import resolve
 from thresher.solvers import Solver, Status
+from thresher.training.by_partial_fit import PartialFits
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
 from thresher.training.holdout import HoldOut
 from thresher.training.in_memory import fit_in_memory
 from thresher.training.intake import Intake, take_in
 from thresher.training.judge import Judge
+from thresher.training.learners import described, make_estimator, model_size
 from thresher.training.model import Model
 from thresher.training.stream import StreamJob
 from thresher.training.streaming import Streaming, new_job
@@ -49,6 +51,7 @@ class Training:
     """How to train; every field has a default that works."""
 
     params: dict[str, Any] = field(default_factory=dict)  # of the estimator
+    learner: str = "linear"
     passes: int | None = None
     holdout: float = 0.1
     memory: int = MEMORY
@@ -66,6 +69,7 @@ def train(
     data: Any,
     y: Any = None,
     *,
+    learner: str = "linear",
     params: dict[str, Any] | None = None,
     passes: int | None = None,
     holdout: float = 0.1,
@@ -83,8 +87,10 @@ def train(
     Parameters
     ----------
     data, y, options : as :func:`thresher.open_data` takes them (``target=``, ``weight=``, ...)
-    params : parameters of LinearClassifier or LinearRegressor, ``{"loss": "logistic"}``;
-        features are scaled unless it says otherwise or the rows are a sparse matrix
+    learner : "linear", "kernel" (fixed-size kernel machine), "budgeted" (kernel machine on a budget
+        of support vectors) or "hyperplanes" (several linear functions per class)
+    params : parameters of the learner's estimator, ``{"loss": "logistic"}``; features are scaled
+        unless it says otherwise or the rows are a sparse matrix
     passes : over the data; None: by its size
     holdout : share of the rows to measure on (at most 100,000 of them)
     memory : rows that take less than half of so many bytes are learned from in memory, by the
@@ -109,7 +115,7 @@ def train(
     trained = run(
         dataset,
         Training(
-            params or {}, passes, holdout, memory, scan, seed, every, model, resume,
+            params or {}, learner, passes, holdout, memory, scan, seed, every, model, resume,
             listener=listener,
         ),
     )  # fmt: skip
@@ -145,7 +151,10 @@ class _Run:
         calibrating = getattr(estimator, "calibrate", None) is not None and not in_memory
         self.judge = Judge(self.hold, self.schema, calibrating)
         self.history: list[dict[str, Any]] = []
-        status = self._fit(intake) if in_memory else self._stream(intake)
+        if in_memory:
+            status = self._fit(intake)
+        else:
+            status = self._stream(intake) if how.learner == "linear" else self._feed(intake)
         if calibrating:
             self.judge.calibrate(estimator)
         self.judge.measure(estimator)
@@ -184,6 +193,23 @@ class _Run:
             checkpointer,
         )  # fmt: skip
         return streaming.run(intake, self._targets)
+
+    def _feed(self, intake: Intake) -> Status:
+        """A stream for a learner that is not linear."""
+        if self.how.checkpoint is not None or self.how.resume:
+            raise ValueError("checkpoints are for the linear learner; others are trained in one go")
+        if not getattr(self.estimator, "partial_fit", None):
+            raise ValueError("this learner must see all rows at once: allow more memory")
+        feeding = PartialFits(
+            self.estimator, self.schema, self.judge, self._told_learning, self.how.stop,
+            self.how.seed,
+        )  # fmt: skip
+        self.history = feeding.history
+        self.planned = feeding.planned(intake, self.how.passes)
+        self.total = None if intake.rows is None else intake.rows * self.planned
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the status is reported with the model
+            return feeding.run(intake, self.planned)
 
     def _job(self, intake: Intake, checkpointer: Checkpointer | None) -> StreamJob:
         outputs = int(self.classes.size) if self.classes.size > 2 else 1
@@ -235,6 +261,7 @@ class _Run:
     def _story(self, rows: int, in_memory: bool, status: Status) -> dict[str, Any]:
         """What is saved about the training, for people and for reports."""
         estimator = self.estimator
+        nonzeros, size = model_size(estimator)
         return {
             "data": self.data.name,
             "rows": int(rows),
@@ -243,10 +270,10 @@ class _Run:
             "features": int(self.schema.n_features),
             "in_memory": in_memory,
             "passes": int(estimator.n_iter_),
-            "solver": type(estimator.solver_).__name__,
-            "loss": type(resolve(estimator.loss, Loss, "loss")).__name__,
-            "penalty": repr(estimator.penalty_),
-            "nonzeros": int(np.count_nonzero(estimator.coef_)),
+            "learner": self.how.learner,
+            "described": described(estimator),
+            "size": size,
+            "nonzeros": nonzeros,
             "status": status.name,
             "advice": str(status),
             "held_out": self.judge.metrics,
@@ -270,8 +297,7 @@ def _classes(schema: Schema) -> np.ndarray:
 
 def _estimator(schema: Schema, how: Training) -> Any:
     assert schema.target is not None
-    regression = schema.target.task == "regression"
-    estimator: Any = (LinearRegressor if regression else LinearClassifier)()
+    estimator = make_estimator(how.learner, schema.target.task)
     estimator.set_params(**{"random_state": how.seed, **how.params})
     if "scale" not in how.params:
         estimator.scale = schema.is_table or schema.layout == "dense"
@@ -279,5 +305,7 @@ def _estimator(schema: Schema, how: Training) -> Any:
 
 
 def _streams(estimator: Any) -> bool:
-    """A solver that takes rows one by one is streamed also when they fit in memory."""
+    """A linear solver that takes rows one by one is streamed also when they fit in memory."""
+    if not isinstance(estimator, LinearModel) or hasattr(estimator, "map"):
+        return False
     return estimator.solver != "auto" and resolve(estimator.solver, Solver, "solver").streaming

@@ -1,0 +1,299 @@
+"""What the kernel classifier and regressor share: a feature map before the linear machinery.
+
+Everything of :class:`LinearModel` is kept: it learns from the mapped rows.  Where the features of
+all rows fit in ``memory`` they are computed once; otherwise block by block in every pass, from the
+same rows in the same order, so that streaming solvers give the same model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from thresher._random import generator, shuffled
+from thresher._rows import Dense, Rows
+from thresher.estimators import _input
+from thresher.estimators._linear import LinearModel, Setup
+from thresher.estimators._progress import Held, Progress
+from thresher.estimators._stream import RowStream
+from thresher.kernels import Kernel
+from thresher.maps import FourierFeatures, Nystroem
+from thresher.maps.base import FeatureMap
+from thresher.penalties import L2, Penalty
+from thresher.registry import resolve
+from thresher.solvers import Chunk, Problem, Result, Solver, Status, driver
+from thresher.solvers.auto import default_tolerance
+from thresher.solvers.base import check_compatible
+from thresher.solvers.least_squares import DirectLeastSquares
+
+__all__ = ["KernelModel"]
+
+_WEAK = 0.1  # alpha n where no alpha is given
+MAPS = ("nystroem", "fourier")
+
+
+class KernelModel(LinearModel):
+    """Base of the kernel estimators; comes before the linear one in the order of inheritance."""
+
+    kernel: Any
+    gamma: Any
+    map: Any
+    n_components: Any
+    landmarks: Any
+    memory: float
+
+    # ------------------------------------------------------------ nested parameters
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        params = super().get_params(deep)
+        if deep and hasattr(self.map, "get_params"):
+            params |= {f"map__{name}": value for name, value in self.map.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> KernelModel:
+        """Also ``kernel__degree=3`` and ``map__n_components=500``."""
+        own = {k: v for k, v in params.items() if not k.startswith(("kernel__", "map__"))}
+        super().set_params(**own)
+        for key, value in params.items():
+            name, _, field = key.partition("__")
+            if key in own:
+                continue
+            if name == "map":
+                if isinstance(self.map, str):
+                    raise ValueError(f"map={self.map!r} is a name: its parameters are our own")
+                self.map = clone(self.map).set_params(**{field: value})
+            else:
+                term = resolve(self.kernel, Kernel, "kernel")
+                self.kernel = type(term)(**{**term.get_params(), field: value})
+        return self
+
+    # ------------------------------------------------------------ the map
+
+    def _make_map(self) -> Any:
+        if not isinstance(self.map, str):
+            if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
+                raise TypeError(f"map must be one of {MAPS} or a transformer, got {self.map!r}")
+            return clone(self.map)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if self.map == "nystroem":
+            return Nystroem(
+                self.n_components, kernel=self.kernel, gamma=self.gamma, landmarks=self.landmarks,
+                random_state=seed,
+            )  # fmt: skip
+        if self.map == "fourier":
+            size = 500 if self.n_components == "auto" else self.n_components
+            return FourierFeatures(size, kernel=self.kernel, gamma=self.gamma, random_state=seed)
+        raise ValueError(f"map={self.map!r} is unknown: give a transformer or one of {MAPS}")
+
+    def _learn_map(
+        self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int
+    ) -> Any:
+        """Fit units and map on the rows that count; returns the rows in those units."""
+        self._raw_units = LinearModel._units(self, rows, weight)
+        X = self._in_units(_matrix(rows))
+        self.map_ = self._make_map()
+        kept = slice(None) if weight is None or np.all(weight > 0.0) else np.flatnonzero(weight)
+        labels = targets[kept]
+        if self._task == "classification":
+            labels = np.round(labels).astype(np.int64)
+        if isinstance(self.map_, FeatureMap):
+            self.map_.learn(X[kept], labels)
+        else:
+            self.map_.fit(X[kept], labels)
+        return X
+
+    def _in_units(self, X: Any) -> Any:
+        if self._raw_units is None:
+            return X
+        shift, scale = self._raw_units
+        scale = scale.astype(X.dtype)
+        if hasattr(X, "indptr"):
+            return csr_matrix((X.data * scale[X.indices], X.indices, X.indptr), shape=X.shape)
+        return X * scale if shift is None else (X - shift.astype(X.dtype)) * scale
+
+    def _features(self, X: Any) -> Rows:
+        """The mapped rows; in the precision of X."""
+        if isinstance(self.map_, FeatureMap):
+            return Dense(self.map_.features(X))
+        Z = self.map_.transform(X)
+        return _input.to_rows(Z.tocsr() if hasattr(Z, "tocsr") else Z)
+
+    def _width(self, X: Any) -> int:
+        if isinstance(self.map_, FeatureMap):
+            return self.map_._n_features_out
+        return self.map_.transform(X[:1]).shape[1]
+
+    def _units(self, rows: Rows, weight: np.ndarray | None) -> None:
+        """The mapped rows keep their units: what ``scale`` asks for happened before the map."""
+
+    # ------------------------------------------------------------ the fit
+
+    def _fit_rows(
+        self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int, held: Any
+    ) -> None:
+        if not self.memory > 0.0:
+            raise ValueError(f"memory must be a positive number of bytes, got {self.memory}")
+        self.__dict__.pop("loo_error_", None)
+        X = self._learn_map(rows, targets, weight, outputs)
+        if held is not None:
+            held = Held(self._features(self._in_units(_matrix(held.rows))), held.y, held.weight)
+        block = self._block_rows(X)
+        if block < X.shape[0]:
+            self._fit_blocks(X, targets, weight, outputs, held, block)
+        else:
+            super()._fit_rows(self._features(X), targets, weight, outputs, held)
+
+    def _block_rows(self, X: Any) -> int:
+        """Rows whose features fit in memory."""
+        return max(int(self.memory / (X.dtype.itemsize * max(self._width(X), 1))), 256)
+
+    def _setup(
+        self, rows: Rows, chunk: Chunk, outputs: int, mass: float | None, streaming: bool = False
+    ) -> Setup:
+        setup = super()._setup(rows, chunk, outputs, mass, streaming)
+        if self.solver != "auto":
+            return setup
+        solver = self._choose(setup, rows.shape, streaming)
+        tol = default_tolerance(solver, setup.problem.loss, rows.shape)
+        passes = self.max_iter or solver.planned_passes(rows.shape)
+        return Setup(
+            replace(setup.problem, tol=tol if self.tol is None else self.tol), solver,
+            setup.plan._replace(passes=passes),
+        )  # fmt: skip
+
+    def _penalty(self, draft: Problem, chunk: Chunk, mass: float | None) -> Penalty:
+        """Without an alpha, 0.1/n: at the median width C=1 underfits on most data."""
+        if self.alpha is None and self.penalty in (None, "l2") and mass is not None:
+            return L2(_WEAK / mass)
+        return super()._penalty(draft, chunk, mass)
+
+    def _choose(self, setup: Setup, shape: tuple[int, int], streaming: bool) -> Solver:
+        """Least squares directly; else what a linear model would take."""
+        direct = DirectLeastSquares()
+        try:
+            check_compatible(direct, setup.problem)
+        except ValueError:
+            return setup.solver
+        return direct
+
+    def _run(self, setup: Setup, chunk: Chunk, held: Any, output: int | None) -> Result:
+        result = super()._run(setup, chunk, held, output)
+        if isinstance(setup.solver, DirectLeastSquares):
+            pairs = setup.solver.leave_one_out(setup.problem, result.state, chunk)
+            self.loo_error_ = self._loo(*pairs, chunk.weight[chunk.order])
+        return result
+
+    def _loo(self, targets: np.ndarray, predictions: np.ndarray, weight: np.ndarray) -> float:
+        """Leave-one-out error: share of rows misclassified, or mean squared error."""
+        if self._task == "regression":
+            wrong = ((targets - predictions) ** 2)[:, 0]
+        elif targets.shape[1] == 1:
+            wrong = (targets[:, 0] * predictions[:, 0] <= 0.0).astype(float)
+        else:
+            wrong = (targets.argmax(axis=1) != predictions.argmax(axis=1)).astype(float)
+        return float(np.average(wrong, weights=weight))
+
+    # ------------------------------------------------------------ features block by block
+
+    def _fit_blocks(
+        self, X: Any, targets: np.ndarray, weight: np.ndarray | None, outputs: int, held: Any,
+        block: int,
+    ) -> None:  # fmt: skip
+        """Passes over rows whose features do not fit: the same orders, mapped as they are met."""
+        if self.trace:
+            raise ValueError("trace needs all features at hand: raise memory")
+        whole = driver.whole(Dense(np.empty((X.shape[0], 0), X.dtype)), targets, weight)
+        first = shuffled(whole.order, 0, 3)[: min(block, 20_000)]
+        sample = self._chunk(X, whole, first)
+        mass = float(X.shape[0] if weight is None else weight.sum())
+        setup = self._setup(sample.rows, sample, outputs, mass, streaming=True)
+        if not setup.solver.streaming:
+            raise ValueError(
+                f"solver {type(setup.solver).__name__} needs the features of all rows in memory, "
+                f"{X.shape[0]} x {self._width(X)}: raise memory, or use 'asgd' or another "
+                "streaming solver"
+            )
+        problem, plan = setup.problem, setup.plan
+        shape = (whole.order.size, problem.n_features)
+        passes = self.max_iter or setup.solver.planned_passes(shape)
+        block = max(block // setup.solver.batch, 1) * setup.solver.batch
+        stream = RowStream.open(problem, setup.solver, sample, passes * whole.order.size)
+        watched = (self.verbose or self.callbacks or held) and len(stream.learners) == 1
+        progress = Progress(self, setup, held, None) if watched else None
+        status, done = None, 0
+        for done in range(1, passes + 1):
+            for part in self._parts(whole.order, problem.seed, done - 1, plan.order, block):
+                stream.update(self._chunk(X, whole, part))
+            (result,) = stream.results(done)[:1]
+            if progress is not None:
+                event = driver.Event(
+                    done, int(result.state.step), math.nan, result.coef, result.intercept
+                )
+                status = progress(event)
+            if status is not None or result.status is Status.DIVERGED:
+                break
+        results = [
+            replace(r, status=status or r.status) if r.status is Status.COMPLETED else r
+            for r in stream.results(done)
+        ]
+        results = [progress.best(r) for r in results] if progress else results
+        self._store(results, None, *stream.learners[0][:2])
+
+    def _parts(
+        self, rows: np.ndarray, seed: int, number: int, order: str, block: int
+    ) -> Iterator[np.ndarray]:
+        if order == "shuffle":
+            rows = shuffled(rows, seed, 1, number)
+        elif order == "sampled":
+            rows = rows[generator(seed, 2, number).integers(rows.size, size=rows.size)]
+        for start in range(0, rows.size, block):
+            yield rows[start : start + block]
+
+    def _chunk(self, X: Any, whole: Chunk, part: np.ndarray) -> Chunk:
+        """Some of the rows as a chunk of their own."""
+        order = np.arange(part.size, dtype=np.uint32)
+        weight = np.ascontiguousarray(whole.weight[part])
+        return Chunk(self._features(X[part]), whole.y[part], weight, order)
+
+    # ------------------------------------------------------------ streams and use
+
+    def _partial_fit_rows(
+        self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int
+    ) -> None:
+        if not hasattr(self, "_stream"):
+            X = self._learn_map(rows, targets, weight, outputs)
+        else:
+            X = self._in_units(_matrix(rows))
+        block = max(self._block_rows(X) // 64 * 64, 64)  # between mini-batches of usual sizes
+        for start in range(0, X.shape[0], block):
+            part = slice(start, start + block)
+            chosen = None if weight is None else weight[part]
+            super()._partial_fit_rows(self._features(X[part]), targets[part], chosen, outputs)
+
+    def _store(self, results: Any, units: Any, problem: Any, solver: Any) -> None:
+        super()._store(results, units, problem, solver)
+        if isinstance(self.map_, FeatureMap):
+            self.dual_coef_ = self.map_.fold(self.coef_)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        X = self._in_units(_input.checked_X(self, X))
+        if isinstance(self.map_, FeatureMap):
+            return self.map_.scores(X, self.dual_coef_) + self.intercept_
+        scores = self.map_.transform(X) @ self.coef_.T
+        return (scores.toarray() if hasattr(scores, "toarray") else scores) + self.intercept_
+
+
+def _matrix(rows: Any) -> Any:
+    """The array or CSR matrix that ``rows`` is a view of."""
+    if hasattr(rows, "X"):
+        return rows.X
+    signed = {4: np.int32, 8: np.int64}
+    indices, indptr = (p.view(signed[p.itemsize]) for p in (rows.indices, rows.indptr))
+    return csr_matrix((rows.data, indices, indptr), shape=rows.shape)

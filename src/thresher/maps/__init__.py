@@ -1,0 +1,9 @@
+"""Explicit feature maps: a linear model on the mapped rows is a kernel machine."""
+
+from thresher.maps.entropy import EntropySample
+from thresher.maps.fourier import FourierFeatures
+from thresher.maps.gram import Points, gram
+from thresher.maps.nystroem import Nystroem
+from thresher.maps.width import median_gamma
+
+__all__ = ["EntropySample", "FourierFeatures", "Nystroem", "Points", "gram", "median_gamma"]

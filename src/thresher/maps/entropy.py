@@ -1,0 +1,125 @@
+r"""Subsets of large quadratic Renyi entropy, by swaps that cost one row of kernel values.
+
+.. math:: H(S) = -\log \frac{1}{m^2} \sum_{i,j \in S} k(x_i, x_j)
+
+Points that lie close to each other make the sum large, so the subset spreads over the data
+(Girolami, 2002; De Brabanter et al., 2010; "FindActiveSet" of Jumutc's thesis).  For a candidate c
+with kernel row :math:`t_j = k(c, x_j)` the sum changes, when c replaces member r, by
+
+.. math:: -2 s_r + k_{rr} + 2 (\textstyle\sum_j t_j - t_r) + k_{cc},
+
+:math:`s_r` the kept row sums of the subset.  O(m) for *all* r at once: the candidate replaces the
+best of them, if any lowers the sum.  Candidates come in blocks, whose kernel values are two matrix
+products; a swap within the block moves one column between them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from thresher._random import generator
+from thresher.kernels import Kernel
+from thresher.maps._matrix import stack
+from thresher.maps.gram import gram, self_values
+
+__all__ = ["EntropySample", "entropy"]
+
+_BLOCK = 512
+
+
+class EntropySample:
+    """A subset of ``size`` rows that is kept diverse as rows come by, once or several times."""
+
+    def __init__(self, kernel: Kernel, size: int):
+        self.kernel, self.size = kernel, size
+        self.points: Any = None
+        self.swaps = 0
+        self._K = np.zeros((0, 0))
+        self._sums = np.zeros(0)
+        self._total = 0.0
+
+    @property
+    def entropy(self) -> float:
+        """H of the points held."""
+        m = self._sums.size
+        return -math.log(max(self._total, 1e-300) / (m * m)) if m else -math.inf
+
+    def update(self, X: Any) -> EntropySample:
+        """Offer the rows of X; the first ``size`` rows ever seen are taken unseen."""
+        held = 0 if self.points is None else self.points.shape[0]
+        taken = min(self.size - held, X.shape[0])
+        if taken:
+            self._fill(X[:taken])
+        for start in range(taken, X.shape[0], _BLOCK):
+            self._offer(X[start : start + _BLOCK])
+        return self
+
+    def _fill(self, X: Any) -> None:
+        self.points = X if self.points is None else stack(self.points, X)
+        self._K = gram(self.kernel, self.points.astype(np.float64))
+        self._sums = self._K.sum(axis=1)
+        self._total = float(self._sums.sum())
+
+    def _offer(self, X: Any) -> None:
+        wide = X.astype(np.float64)
+        members = np.arange(self.size)
+        self._total, swaps = _swap(
+            self._K, self._sums, self._total,
+            gram(self.kernel, wide, self.points.astype(np.float64)), gram(self.kernel, wide),
+            self_values(self.kernel, wide), members,
+        )  # fmt: skip
+        if swaps:
+            self.swaps += swaps
+            self.points = stack(self.points, X)[members]
+
+
+def entropy(kernel: Kernel, X: Any, m: int, seed: int = 0, passes: int = 2) -> Any:
+    """m rows of X: a random start, then every row is offered ``passes`` times in random order."""
+    sample = EntropySample(kernel, m)
+    for number in range(passes):
+        before = sample.swaps
+        order = generator(seed, 16, number).permutation(X.shape[0])
+        for start in range(0, order.size, max(_BLOCK, m)):
+            sample.update(X[order[start : start + max(_BLOCK, m)]])
+        if number and sample.swaps == before:
+            break
+    return sample.points
+
+
+@njit(cache=True, nogil=True)
+def _swap(K, sums, total, cross, among, own, members):
+    """Offer each candidate in turn; ``members[r]`` becomes m + c where candidate c is taken."""
+    m = sums.size
+    swaps = 0
+    for c in range(own.size):
+        line = cross[c]
+        row, nearest = 0.0, math.inf
+        for j in range(m):
+            row += line[j]
+            nearest = min(nearest, own[c] + K[j, j] - 2.0 * line[j])
+        if nearest <= 1e-10 * abs(own[c]):  # a member already: twice in, it would add nothing
+            continue
+        best, change = -1, -1e-12 * total
+        for r in range(m):
+            new = -2.0 * sums[r] + K[r, r] + 2.0 * (row - line[r]) + own[c]
+            if new < change:
+                best, change = r, new
+        if best < 0:
+            continue
+        for j in range(m):
+            sums[j] += line[j] - K[j, best]
+        sums[best] = row - line[best] + own[c]
+        for j in range(m):
+            K[best, j] = line[j]
+            K[j, best] = line[j]
+        K[best, best] = own[c]
+        for later in range(c + 1, own.size):
+            cross[later, best] = among[later, c]
+        total += change
+        members[best] = m + c
+        swaps += 1
+    return total, swaps

@@ -1,0 +1,159 @@
+"""Which points a Nystroem map is built on.
+
+============  ==================================================================================
+``uniform``   rows at random
+``entropy``   rows of large quadratic Renyi entropy (``entropy.py``); also from a stream
+``kmeans``    centres of k-means, ten Lloyd steps from random rows
+``kmedoids``  rows nearest to such centres
+``leverage``  rows at random in proportion to their approximate ridge leverage scores
+``margin``    rows at random in proportion to a pilot model's loss on them: needs the targets
+============  ==================================================================================
+
+Measured (equal numbers of landmarks): "margin" wins where the classes meet on a thin surface
+(ijcnn1: 1.48 % against 1.79 for "uniform" and 1.90 for "kmeans"), "kmeans" on images and on low
+dimensions (covtype: 17.6 % against 18.6 for "margin"), and on a9a all are the same.  The cost is
+that of the kernel between a sample of the rows and the landmarks at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from thresher._random import generator
+from thresher.kernels import Kernel
+from thresher.maps.entropy import entropy
+from thresher.maps.gram import blocks, gram, self_values, squares
+from thresher.maps.pilot import pilot_loss
+from thresher.maps.whitening import whitening
+
+__all__ = ["LANDMARKS", "subset_size"]
+
+
+def subset_size(n_components: Any, n: int) -> int:
+    """How many landmarks: a number, or by a rule from the number of rows.
+
+    "auto" is 4 sqrt(n) within 100 .. 2000; "sqrt" the rule of Jumutc's thesis, sqrt(n) below
+    10,000 rows and sqrt(n) / 5 from there on.  Never more than there are rows.
+    """
+    if n_components == "auto":
+        wanted = min(max(100, round(4.0 * n**0.5)), 2000)
+    elif n_components == "sqrt":
+        wanted = max(1, round(n**0.5 if n < 10_000 else n**0.5 / 5.0))
+    elif isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
+        if n_components < 1:
+            raise ValueError(f"n_components must be at least 1, got {n_components}")
+        wanted = int(n_components)
+    else:
+        raise ValueError(
+            f"n_components must be a whole number, 'auto' or 'sqrt', got {n_components!r}"
+        )
+    return min(wanted, n)
+
+
+def _uniform(kernel: Kernel, X: Any, y: Any, m: int, seed: int) -> Any:
+    return X[generator(seed, 12).choice(X.shape[0], m, replace=False)]
+
+
+def _entropy(kernel: Kernel, X: Any, y: Any, m: int, seed: int) -> Any:
+    return entropy(kernel, X, m, seed)
+
+
+def _kmeans(kernel: Kernel, X: Any, y: Any, m: int, seed: int) -> Any:
+    return lloyd(X, m, seed)
+
+
+def _kmedoids(kernel: Kernel, X: Any, y: Any, m: int, seed: int) -> Any:
+    return nearest_rows(X, lloyd(X, m, seed))
+
+
+def _leverage(kernel: Kernel, X: Any, y: Any, m: int, seed: int) -> Any:
+    return X[weighted_draw(leverage_scores(kernel, X, min(m, 300), seed), m, seed)]
+
+
+def _margin(kernel: Kernel, X: Any, y: Any, m: int, seed: int) -> Any:
+    if y is None:
+        raise ValueError("landmarks='margin' follows the loss of a pilot model: fit needs y")
+    return X[weighted_draw(pilot_loss(kernel, X, y, seed) + 1e-3, m, seed)]
+
+
+#: name -> (kernel, X, y, m, seed) -> m points
+LANDMARKS: dict[str, Callable[[Kernel, Any, Any, int, int], Any]] = {
+    "uniform": _uniform,
+    "entropy": _entropy,
+    "kmeans": _kmeans,
+    "kmedoids": _kmedoids,
+    "leverage": _leverage,
+    "margin": _margin,
+}
+
+
+def weighted_draw(weight: np.ndarray, m: int, seed: int) -> np.ndarray:
+    """m different rows, each draw in proportion to the weights left.
+
+    The rows with the largest log(u) / weight, u uniform: Efraimidis and Spirakis (2006).
+    """
+    u = generator(seed, 13).uniform(size=weight.size)
+    keys = np.log(np.maximum(u, 1e-300)) / np.maximum(weight, 1e-300)
+    return np.sort(np.argpartition(-keys, m - 1)[:m])
+
+
+def lloyd(X: Any, m: int, seed: int, steps: int = 10) -> np.ndarray:
+    """Centres of m clusters, O(steps non-zeros(X) m); an empty cluster keeps its old centre."""
+    centres = X[generator(seed, 14).choice(X.shape[0], m, replace=False)]
+    centres = np.ascontiguousarray(centres.toarray() if hasattr(X, "indptr") else centres)
+    n = X.shape[0]
+    for _ in range(steps):
+        nearest = _nearest(X, centres)
+        ones = np.ones(n, dtype=X.dtype)
+        sums = csr_matrix((ones, (nearest, np.arange(n))), shape=(m, n)) @ X
+        sums = sums.toarray() if hasattr(sums, "toarray") else np.asarray(sums)
+        counts = np.bincount(nearest, minlength=m)
+        kept = counts > 0
+        centres[kept] = sums[kept] / counts[kept, None]
+    return centres
+
+
+def nearest_rows(X: Any, centres: np.ndarray) -> Any:
+    """The row nearest to each centre; a row nearest to several counts once per centre."""
+    half = 0.5 * squares(X)
+    best, where = np.full(centres.shape[0], np.inf), np.zeros(centres.shape[0], dtype=np.int64)
+    for part in blocks(X.shape[0], centres.shape[0]):
+        distance = half[part, None] - _inner(X[part], centres)
+        rows = distance.argmin(axis=0)
+        values = distance[rows, np.arange(centres.shape[0])]
+        closer = values < best
+        best[closer], where[closer] = values[closer], rows[closer] + part.start
+    return X[where]
+
+
+def _nearest(X: Any, centres: np.ndarray) -> np.ndarray:
+    half = (0.5 * squares(centres)).astype(X.dtype)
+    out = np.empty(X.shape[0], dtype=np.int64)
+    for part in blocks(X.shape[0], centres.shape[0]):
+        out[part] = (half - _inner(X[part], centres)).argmin(axis=1)
+    return out
+
+
+def _inner(X: Any, centres: np.ndarray) -> np.ndarray:
+    return np.asarray(X @ centres.T)
+
+
+def leverage_scores(kernel: Kernel, X: Any, size: int, seed: int) -> np.ndarray:
+    r"""Approximate ridge leverage scores, O(n size (d + size)).
+
+    With features phi of a uniform Nystroem map the score of row i is
+    :math:`\phi_i' (\Phi'\Phi + I)^{-1} \phi_i + k(x_i,x_i) - \phi_i'\phi_i`: what the row adds to
+    the subspace that a ridge of one leaves, and its part outside the pilot's span (Alaoui and
+    Mahoney, 2015; Musco and Musco, 2017).
+    """
+    points = X[generator(seed, 15).choice(X.shape[0], size, replace=False)]
+    basis = whitening(gram(kernel, points.astype(np.float64)), 1e-6)
+    phi = gram(kernel, X.astype(np.float64), points.astype(np.float64)) @ basis.projection
+    inner = phi.T @ phi
+    inside = np.einsum("ij,ij->i", phi @ np.linalg.inv(inner + np.eye(inner.shape[0])), phi)
+    outside = self_values(kernel, X) - np.einsum("ij,ij->i", phi, phi)
+    return np.maximum(inside, 0.0) + np.maximum(outside, 0.0)

@@ -1,0 +1,191 @@
+r"""ASSET: projected subgradient steps on a kernel machine in its feature space.
+
+.. math:: \min_{w, b}\; \tfrac\lambda2\|w\|^2 + \operatorname{mean}_i \ell(y_i, w\cdot x_i + b),
+          \qquad \|w\| \le 1/\sqrt\lambda,\; |b| \le B
+
+by robust stochastic approximation (Nemirovski et al., 2009): with :math:`D_Z = \sqrt{1/\lambda +
+B^2}` and :math:`D_G` the root mean squared norm of a subgradient, found on a pilot sample,
+
+.. math:: \eta_t = \theta \frac{D_Z}{D_G \sqrt t}, \quad
+          w \leftarrow \Pi\big((1-\eta_t\lambda) w - \eta_t \ell' x\big), \quad
+          b \leftarrow \mathrm{clip}(b - \eta_t \ell', -B, B),
+
+and the model is the mean of the iterates from K on, weighted by their steps.  The bias is not
+penalised.  ``star=True`` is ASSET*: steps :math:`1/(\lambda t)` without a bias, strongly convex.
+
+Lee and Wright (2012); Algorithm 3 of Lee's thesis with its indices and the pilot's 1/M corrected.
+Cost O(non-zeros) a row: weights are a scale times a direction, the norm is updated with them, and
+the mean is kept as a multiple of the direction less a sum that only moves with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from thresher._random import shuffled
+from thresher._rows import AHEAD
+from thresher.solvers import driver
+from thresher.solvers.base import Chunk, Problem, Solver, average
+
+__all__ = ["ASSET"]
+
+
+class AssetState(NamedTuple):
+    """w = scale * direction; the step-weighted sum of w is mass * direction - lag."""
+
+    direction: np.ndarray
+    lag: np.ndarray
+    scale: float
+    square: float  # squared norm of the direction
+    mass: float
+    bias: float
+    bias_sum: float
+    steps_sum: float
+    step: int
+
+
+@njit(cache=True, nogil=True)
+def _visits(rows, y, weight, order, loss, lam, first, box, star, start, fit_bias, state):
+    v, lag = state.direction, state.lag
+    scale, square, mass = state.scale, state.square, state.mass
+    bias, bias_sum, steps_sum, t = state.bias, state.bias_sum, state.steps_sum, state.step
+    radius = 1.0 / math.sqrt(lam)
+    for r in range(order.size):
+        i = order[r]
+        rows.fetch(order[min(r + AHEAD, order.size - 1)])
+        t += 1
+        eta = 1.0 / (lam * t) if star else first / math.sqrt(t)
+        inner = rows.dot(i, v)
+        slope = weight[i] * loss.deriv(y[i], scale * inner + bias)
+        scale *= max(1.0 - eta * lam, 0.0)
+        if scale < 1e-9:  # the first step of ASSET* forgets everything
+            for j in range(v.size):
+                lag[j] -= mass * v[j]
+                v[j] *= scale
+            mass, square, inner = 0.0, square * scale * scale, inner * scale
+            scale = 1.0
+        if slope != 0.0:
+            move = -eta * slope / scale
+            rows.add(i, move, v)
+            if mass != 0.0:
+                rows.add(i, move * mass, lag)
+            square = max(square + move * (2.0 * inner + move * rows.sqnorm(i)), 0.0)
+            if fit_bias:
+                bias = min(max(bias - eta * slope, -box), box)
+        norm = scale * math.sqrt(square)
+        if norm > radius:
+            scale *= radius / norm
+        if t >= start:
+            mass += eta * scale
+            bias_sum += eta * bias
+            steps_sum += eta
+    return AssetState(v, lag, scale, square, mass, bias, bias_sum, steps_sum, t)
+
+
+@njit(cache=True, nogil=True)
+def _pilot(rows, y, weight, order, loss, fit_bias):
+    """Mean squared norm of the subgradients at zero, and the largest norm of a row."""
+    total, largest = 0.0, 0.0
+    for r in range(order.size):
+        i = order[r]
+        slope = weight[i] * loss.deriv(y[i], 0.0)
+        square = rows.sqnorm(i)
+        total += slope * slope * (square + (1.0 if fit_bias else 0.0))
+        largest = max(largest, square)
+    return total / max(order.size, 1), math.sqrt(largest)
+
+
+@dataclass(frozen=True)
+class ASSET(Solver):
+    """Robust stochastic approximation with an unpenalised bias in a box.
+
+    Parameters
+    ----------
+    theta : factor of the steps D_Z / (D_G sqrt(t)); 1 is the theory's, None: chosen on a sample
+    star : steps 1 / (lambda t) and no bias (ASSET*)
+    box : bound B of the bias; None: 1 + the pilot's largest row norm / sqrt(lambda)
+    pilot : rows on which D_G is measured
+    rho : share of the planned visits before the mean begins; in a stream it begins at once
+    start : visit K at which it begins instead
+    first : theta D_Z / D_G; set by ``fit``
+    """
+
+    theta: float | None = None
+    star: bool = False
+    box: float | None = None
+    pilot: int = 1000
+    rho: float = 0.5
+    start: int | None = None
+    first: float | None = None
+    penalty_needs = frozenset({"quadratic", "uniform"})
+    default_passes = 10
+
+    def check(self, problem: Problem) -> None:
+        if not problem.ridge > 0.0:
+            raise ValueError("ASSET needs a positive alpha: it bounds the weights by 1/sqrt(alpha)")
+        if self.star and problem.fit_intercept:
+            raise ValueError(
+                "ASSET(star=True) has no bias, which is not strongly convex: use "
+                "fit_intercept=False, or star=False"
+            )
+        if self.theta is not None and not self.theta > 0.0:
+            raise ValueError(f"ASSET: theta must be positive, got {self.theta}")
+        if self.box is not None and not self.box > 0.0:
+            raise ValueError(f"ASSET: box must be positive, got {self.box}")
+        if not 0.0 <= self.rho < 1.0:
+            raise ValueError(f"ASSET: rho must lie in [0, 1), got {self.rho}")
+
+    def planned(self, visits: int) -> Solver:
+        return self if self.start is not None else replace(self, start=1 + int(self.rho * visits))
+
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        if self.star:
+            return self, problem
+        sample = shuffled(chunk.order, problem.seed, 6)[: self.pilot]
+        rows, y, weight, _ = chunk
+        square, longest = _pilot(rows, y, weight, sample, problem.loss, problem.fit_intercept)
+        radius = 1.0 / math.sqrt(problem.ridge)
+        box = (self.box or 1.0 + longest * radius) if problem.fit_intercept else 0.0
+        reach = math.hypot(radius, box) / max(math.sqrt(square), 1e-300)
+        solver = replace(self, box=max(box, 1e-300))
+        if self.theta is not None:
+            return replace(solver, first=self.theta * reach), problem
+        thetas = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003]
+        firsts = driver.variants(
+            replace(solver, start=None), "first", [theta * reach for theta in thetas]
+        )
+        best = driver.best_on_sample(firsts, problem, chunk)
+        return replace(solver, first=best.first, start=self.start), problem  # type: ignore[attr-defined]
+
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> AssetState:
+        d = problem.n_features
+        return AssetState(np.zeros(d), np.zeros(d), 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+
+    def update(self, problem: Problem, state: AssetState, chunk: Chunk) -> AssetState:
+        return _visits(
+            *chunk, problem.loss, problem.ridge, self.first or 1.0, self.box or math.inf, self.star,
+            self.start or 1, problem.fit_intercept, state,
+        )  # fmt: skip
+
+    def finish(self, problem: Problem, state: AssetState) -> tuple[np.ndarray, float]:
+        if state.steps_sum > 0.0:
+            coef = (state.mass * state.direction - state.lag) / state.steps_sum
+            return coef.astype(problem.dtype), state.bias_sum / state.steps_sum
+        return (state.scale * state.direction).astype(problem.dtype), state.bias
+
+    def merge(self, states, weights):  # type: ignore[no-untyped-def]
+        """Both iterate and mean are averaged; the means as such, whatever their mass."""
+        plain = [
+            s._replace(
+                direction=s.scale * s.direction, scale=1.0, mass=0.0,
+                square=s.square * s.scale**2, lag=s.lag - s.mass * s.direction,
+            )
+            for s in states
+        ]  # fmt: skip
+        merged = average(plain, weights)
+        return merged._replace(square=float(merged.direction @ merged.direction))

@@ -1,0 +1,478 @@
+r"""Kernel Pegasos on a budget of support vectors (BSGD), for one or several outputs.
+
+.. math:: f_c(x) = \sum_j \alpha_{cj} k(z_j, x) + b_c, \qquad
+          \min_f\ \tfrac\lambda2 \sum_c \|f_c\|^2 + \tfrac1n \sum_i s_i\,\ell(y_i, f(x_i))
+
+by steps of length :math:`\eta_t = 1/(\lambda t + 1/\eta_0)`; Pegasos as published has
+:math:`\eta_0 = \infty`.  Kept is :math:`u = \alpha/\eta_t`: a step then leaves all old coefficients
+alone and gives the new vector minus the slope of the loss.  Whenever a vector would exceed the
+budget B one is given up:
+
+=================  ===========================================================  =================
+``merge``          the lightest and its best partner become one (`merging.py`)  O(D B)
+``remove``         the smallest ||alpha||^2 k(z, z) is dropped                  O(C B)
+``remove_random``  any is dropped                                               O(1)
+``project``        the one whose loss is smallest after it has been             O(B^2)
+                   projected onto all the others
+=================  ===========================================================  =================
+
+Cost of a step O(non-zeros * B + C B).  Support vectors lie feature-major, so one non-zero of a row
+serves all of them by one vector operation.  The result is the last iterate or an average of the
+iterates that weighs step t by :math:`t^{memory}`; it is kept up to date at the cost of the changed
+coefficients, and maintenance maps it like the iterate itself.
+
+Wang, Crammer and Vucetic, "Breaking the curse of kernelization" (2012); Djuric (2014), chapter 5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from thresher._random import uniform
+from thresher._rows import Rows
+from thresher._terms import Term, capabilities
+from thresher.kernels import RBF, Kernel
+from thresher.losses import Loss
+from thresher.solvers import merging
+from thresher.solvers.base import Chunk
+
+__all__ = ["MAINTENANCE", "Budgeted", "BudgetedState", "CrammerSinger", "OneOutput", "scores"]
+
+MAINTENANCE = ("merge", "remove", "remove_random", "project")
+_MERGE, _REMOVE, _RANDOM, _PROJECT = range(4)
+_BLOCK = 1 << 17  # non-zeros packed at a time
+_LANES = 16  # slots are padded to whole vector registers of float32
+_LOG2_E = math.log2(math.e)
+
+
+class BudgetedState(NamedTuple):
+    """alpha = coef / (lam * step + 1 / eta0); slot ``empty`` is free, ``size`` others are used."""
+
+    vectors: np.ndarray  # (features, slots)
+    norms: np.ndarray  # (slots,)
+    coef: np.ndarray  # (outputs, slots)
+    lag: np.ndarray  # (outputs, slots): sum of iterates = weight * coef - lag
+    bias: np.ndarray  # (outputs,), in the units of coef
+    bias_lag: np.ndarray
+    inverse: np.ndarray  # (slots, slots), empty unless projecting
+    size: int
+    empty: int
+    step: int
+    weight: float  # sum of t^memory times the step's length
+    total: float  # sum of t^memory
+
+
+# ---------------------------------------------------------------- terms
+
+
+@dataclass(frozen=True)
+class FastRBF(Kernel):
+    """The Gaussian in single precision: 2^(rate d^2) by a polynomial and the exponent's bits.
+
+    Relative error 2e-7.  Free of branches and calls, so that a loop over it is vector code:
+    0.5 ns an element where ``math.exp`` takes 5.
+    """
+
+    rate: Any  # np.float32
+    traits = RBF.traits
+
+    @classmethod
+    def like(cls, kernel: RBF) -> FastRBF:
+        return cls(np.float32(-kernel.gamma * _LOG2_E))
+
+    def of(self, inner, sq_x, sq_z):
+        distance = max(sq_x + sq_z - (inner + inner), np.float32(0.0))
+        power = max(self.rate * distance, np.float32(-126.0))
+        whole = np.int32(power - np.float32(0.5))
+        f = power - np.float32(whole)
+        p = np.float32(1.5461445e-4) * f + np.float32(1.3400428e-3)
+        p = p * f + np.float32(9.6180567e-3)
+        p = p * f + np.float32(5.5503272e-2)
+        p = p * f + np.float32(2.4022651e-1)
+        p = p * f + np.float32(6.9314721e-1)
+        p = p * f + np.float32(1.0)
+        return p * np.int32((whole + np.int32(127)) << np.int32(23)).view(np.float32)
+
+
+@dataclass(frozen=True)
+class OneOutput(Term):
+    """Two classes (y = -1, +1) or regression: any loss."""
+
+    loss: Loss
+
+    def slopes(self, y, scores, out):
+        out[0] = self.loss.deriv(y, scores[0])
+        return out[0] != 0.0
+
+
+@dataclass(frozen=True)
+class CrammerSinger(Term):
+    """Several classes (y a class number): max(0, 1 - f_y + the best other f_c)."""
+
+    def slopes(self, y, scores, out):
+        own = int(y)
+        rival = 1 if own == 0 else 0
+        for c in range(scores.size):
+            out[c] = 0.0
+            if c != own and scores[c] > scores[rival]:
+                rival = c
+        if scores[own] - scores[rival] >= 1.0:
+            return False
+        out[own], out[rival] = -1.0, 1.0
+        return True
+
+
+# ---------------------------------------------------------------- kernels of one row
+
+
+class Packed(NamedTuple):
+    """The non-zeros of some rows, in visiting order and in the model's precision.
+
+    Whatever the layout and precision of the rows, the solver sees this: sparse and dense rows give
+    the same model to the bit, and the long loops are compiled once.
+    """
+
+    columns: np.ndarray
+    values: np.ndarray
+    starts: np.ndarray  # row r has the positions starts[r] .. starts[r + 1]
+    squares: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def _pack(rows, order, columns, values, starts, squares):
+    """Fill the arrays with as many rows as fit; returns how many."""
+    at = 0
+    for r in range(order.size):
+        i = order[r]
+        if at + (rows.stop(i) - rows.start(i)) > columns.size or r == squares.size:
+            return r
+        square = 0.0
+        for k in range(rows.start(i), rows.stop(i)):
+            x = values.dtype.type(rows.element(i, k))
+            if x != 0.0:
+                columns[at] = rows.column(i, k)
+                values[at] = x
+                square += float(x) * float(x)
+                at += 1
+        starts[r + 1] = at
+        squares[r] = square
+    return order.size
+
+
+def packed(rows: Rows, order: np.ndarray, dtype: Any) -> Iterator[tuple[Packed, np.ndarray]]:
+    """Blocks of some 10^5 non-zeros and the rows they hold: a few cache-sized buffers, reused."""
+    longest = max(rows.shape[1], 1)
+    room = max(_BLOCK, longest)
+    height = min(_BLOCK // 8, order.size)
+    block = Packed(
+        np.empty(room, np.uint32), np.empty(room, dtype), np.zeros(height + 1, np.int64),
+        np.empty(height, dtype),
+    )  # fmt: skip
+    while order.size:
+        count = _pack(rows, order, *block)
+        yield block, order[:count]
+        order = order[count:]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _inner(columns, values, start, stop, vectors, width, out):
+    """Inner products with all vectors; four features at a time, as in ``Rows.dots``."""
+    for j in range(width):
+        out[j] = 0.0
+    whole = stop - (stop - start) % 4
+    for k in range(start, whole, 4):
+        x0, x1, x2, x3 = values[k], values[k + 1], values[k + 2], values[k + 3]
+        j0, j1, j2, j3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+        for j in range(width):
+            out[j] += (
+                x0 * vectors[j0, j] + x1 * vectors[j1, j] + x2 * vectors[j2, j]
+                + x3 * vectors[j3, j]
+            )  # fmt: skip
+    for k in range(whole, stop):
+        x, j0 = values[k], columns[k]
+        for j in range(width):
+            out[j] += x * vectors[j0, j]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _kernels(kernel, inner, norms, square, width, out):
+    for j in range(width):
+        out[j] = kernel.of(inner[j], square, norms[j])
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _combine(coef, kernels, width, out):
+    for c in range(coef.shape[0]):
+        total = coef.dtype.type(0.0)
+        for j in range(width):
+            total += coef[c, j] * kernels[j]
+        out[c] = total
+
+
+@njit(cache=True, nogil=True)
+def _twin(columns, values, start, stop, square, vectors, norms, inner, used, empty):
+    """The slot of a support vector equal to the row, or -1."""
+    for j in range(used):
+        if j != empty and abs(square + norms[j] - 2.0 * inner[j]) <= 1e-5 * square:
+            k, same = start, True
+            for d in range(vectors.shape[0]):
+                x = values.dtype.type(0.0)
+                if k < stop and columns[k] == d:
+                    x = values[k]
+                    k += 1
+                if vectors[d, j] != x:
+                    same = False
+                    break
+            if same:
+                return j
+    return -1
+
+
+# ---------------------------------------------------------------- the update
+
+
+@njit(cache=True, nogil=True)
+def _merge(kernel, state, size, table, columns, values, inner, kernels, mass, cost):
+    """Merge the lightest vector into its best partner; returns the slot that is free then."""
+    vectors, norms, coef = state.vectors, state.norms, state.coef
+    merging.masses(coef, size, mass)
+    light = merging.smallest(mass, size)
+    if mass[light] > 0.0:
+        count = 0
+        for d in range(vectors.shape[0]):
+            if vectors[d, light] != 0.0:
+                columns[count], values[count] = d, vectors[d, light]
+                count += 1
+        _inner(columns, values, 0, count, vectors, norms.size, inner)
+        _kernels(kernel, inner, norms, norms[light], norms.size, kernels)
+        other = merging.mate(light, coef, mass, kernels, size, table, cost)
+        merging.fuse(light, other, coef, state.lag, mass, kernels[other], vectors, norms)
+    return light
+
+
+@njit(cache=True, nogil=True)
+def _remove(kernel, norms, coef, size, mass):
+    merging.masses(coef, size, mass)
+    for j in range(size):
+        mass[j] *= kernel.of(norms[j], norms[j], norms[j])
+    return merging.smallest(mass, size)
+
+
+@njit(cache=True, nogil=True)
+def _update(block, order, y, weight, rule, kernel, lam, rest, limit, anchor, budget, maintenance,
+            memory, seed, table, state):  # fmt: skip
+    vectors, norms, coef, lag = state.vectors, state.norms, state.coef, state.lag
+    bias, bias_lag, inverse = state.bias, state.bias_lag, state.inverse
+    size, empty, step = state.size, state.empty, state.step
+    seen, total = state.weight, state.total
+    slots, outputs = norms.size, coef.shape[0]
+    columns, values, starts, squares = block
+    own_columns, own_values = np.empty(vectors.shape[0], np.uint32), np.empty_like(vectors[:, 0])
+    inner, kernels, mass, cost = (
+        np.zeros_like(norms), np.zeros_like(norms), np.zeros_like(norms), np.zeros_like(norms)
+    )  # fmt: skip
+    margins, slopes = np.zeros(outputs), np.zeros(outputs)
+    for r in range(order.size):
+        i = order[r]
+        used = size + 1  # the slots in use and the free one, wherever it lies
+        width = min(slots, used + (-used) % _LANES)
+        start, stop, square = starts[r], starts[r + 1], squares[r]
+        _inner(columns, values, start, stop, vectors, width, inner)
+        _kernels(kernel, inner, norms, square, width, kernels)
+        _combine(coef, kernels, width, margins)
+        scale = lam * step + rest
+        unit = 1.0 / scale if scale > 0.0 else 0.0
+        for c in range(outputs):
+            margins[c] = (margins[c] + anchor * bias[c]) * unit
+        step += 1
+        if rule.slopes(y[i], margins, slopes):
+            own = kernel.of(square, square, square)
+            length = -weight[i]
+            scale = lam * step + rest
+            if limit < math.inf:  # a step that overshoots the row's own target would diverge
+                length *= min(1.0, limit * scale / (weight[i] * (own + anchor)))
+            slot = _twin(columns, values, start, stop, square, vectors, norms, inner, used, empty)
+            if slot < 0:
+                slot = empty
+                if inverse.size > 0:
+                    kernels[slot] = 0.0
+                    merging.border(inverse, kernels, slot, own, used, cost)
+                for d in range(vectors.shape[0]):
+                    vectors[d, slot] = 0.0
+                for k in range(start, stop):
+                    vectors[columns[k], slot] = values[k]
+                norms[slot] = square
+                for c in range(outputs):
+                    coef[c, slot] = 0.0
+                    lag[c, slot] = 0.0
+                size += 1
+                empty = size
+            for c in range(outputs):
+                move = length * slopes[c]
+                coef[c, slot] += move
+                lag[c, slot] += seen * move
+                bias[c] += move
+                bias_lag[c] += seen * move
+            if size > budget:
+                if maintenance == _MERGE:
+                    empty = _merge(
+                        kernel, state, size, table, own_columns, own_values, inner, kernels, mass,
+                        cost,
+                    )  # fmt: skip
+                elif maintenance == _PROJECT:
+                    empty = merging.project(coef, lag, inverse, size, mass)
+                elif maintenance == _RANDOM:
+                    empty = int(uniform(seed, step, 0) * size)
+                else:
+                    empty = _remove(kernel, norms, coef, size, mass)
+                for c in range(outputs):
+                    coef[c, empty] = 0.0
+                    lag[c, empty] = 0.0
+                size -= 1
+        share = float(step) ** memory
+        total += share
+        seen += share / (lam * step + rest)
+    return BudgetedState(vectors, norms, coef, lag, bias, bias_lag, inverse, size, empty, step,
+                         seen, total)  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _scores(block, count, kernel, vectors, norms, coef, intercept, out):
+    columns, values, starts, squares = block
+    inner, kernels = np.zeros_like(norms), np.zeros_like(norms)
+    sums = np.zeros(coef.shape[0])
+    for r in range(count):
+        _inner(columns, values, starts[r], starts[r + 1], vectors, norms.size, inner)
+        _kernels(kernel, inner, norms, squares[r], norms.size, kernels)
+        _combine(coef, kernels, norms.size, sums)
+        for c in range(sums.size):
+            out[r, c] = sums[c] + intercept[c]
+
+
+def swift(kernel: Kernel, dtype: Any) -> Kernel:
+    """The kernel in the arithmetic of ``dtype``."""
+    return FastRBF.like(kernel) if isinstance(kernel, RBF) and dtype == np.float32 else kernel
+
+
+def scores(
+    rows: Rows, kernel: Kernel, vectors: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+) -> np.ndarray:
+    """f(x) of every row, (rows, outputs); ``vectors`` are (support vectors, features).
+
+    Row by row, so that a row's score does not depend on its company and memory is bounded.
+    """
+    dtype = vectors.dtype
+    pad = -vectors.shape[0] % _LANES
+    flipped = np.ascontiguousarray(np.pad(vectors, ((0, pad), (0, 0))).T)
+    norms = np.sum(flipped.astype(np.float64) ** 2, axis=0).astype(dtype)
+    wide = np.pad(coef.astype(dtype), ((0, 0), (0, pad)))
+    out = np.empty((rows.shape[0], coef.shape[0]))
+    order = np.arange(rows.shape[0], dtype=np.uint32)
+    for block, part in packed(rows, order, dtype):
+        here = out[part[0] : part[-1] + 1]
+        _scores(block, part.size, swift(kernel, dtype), flipped, norms, wide, intercept, here)
+    return out
+
+
+@dataclass(frozen=True)
+class Budgeted:
+    """The learner: hyper-parameters, and the algorithm as a state and an update.
+
+    Parameters
+    ----------
+    rule : ``OneOutput(loss)`` or ``CrammerSinger()``
+    kernel : any Kernel; merging needs ``RBF``, projecting one with the trait "positive"
+    lam : strength of the penalty
+    budget : most support vectors
+    maintenance : one of ``MAINTENANCE``
+    outputs : functions to learn
+    bias : value of a constant feature beside the kernel; 0: no intercept
+    eta0 : length of the first step
+    memory : the model is the average of the iterates weighed by t^memory; None: the last iterate
+    dtype : precision of the support vectors and their coefficients
+    """
+
+    rule: OneOutput | CrammerSinger
+    kernel: Kernel
+    n_features: int
+    lam: float = 1e-4
+    budget: int = 200
+    maintenance: str = "merge"
+    outputs: int = 1
+    bias: float = 0.0
+    eta0: float = 1.0
+    memory: float | None = 16.0
+    dtype: Any = np.float32
+    seed: int = 0
+
+    def check(self) -> None:
+        """Refuse what cannot work, before any work."""
+        name = type(self.kernel).__name__
+        if self.maintenance not in MAINTENANCE:
+            raise ValueError(
+                f"maintenance={self.maintenance!r} is unknown: use one of {', '.join(MAINTENANCE)}"
+            )
+        if self.maintenance == "merge" and not isinstance(self.kernel, RBF):
+            raise ValueError(
+                f"maintenance='merge' needs the RBF kernel, got {name}: only there do two support "
+                "vectors have a best single one on the line between them; use 'project' or 'remove'"
+            )
+        if self.maintenance == "project" and "positive" not in capabilities(self.kernel):
+            raise ValueError(
+                f"maintenance='project' needs a positive definite kernel, which {name} is not (or "
+                "does not declare by the trait 'positive'); use 'remove'"
+            )
+        if self.budget < 1:
+            raise ValueError(f"budget must be at least 1, got {self.budget}")
+        if not (self.lam > 0.0 and math.isfinite(self.lam)):
+            raise ValueError(f"lam must be positive and finite, got {self.lam}")
+
+    def init(self) -> BudgetedState:
+        slots = self.budget + 1
+        slots += -slots % _LANES
+        shape = (self.outputs, slots)
+        square = slots if self.maintenance == "project" else 0
+        return BudgetedState(
+            np.zeros((self.n_features, slots), self.dtype), np.zeros(slots, self.dtype),
+            np.zeros(shape, self.dtype), np.zeros(shape), np.zeros(self.outputs),
+            np.zeros(self.outputs), np.zeros((square, square)), 0, 0, 0, 0.0, 0.0,
+        )  # fmt: skip
+
+    def update(self, state: BudgetedState, chunk: Chunk) -> BudgetedState:
+        """Go over the rows of ``chunk`` in its order; reuses the arrays of ``state``."""
+        table = merging.signed_table() if self.outputs == 1 else merging.joint_table()
+        memory = 0.0 if self.memory is None else float(self.memory)
+        y, weight = np.asarray(chunk.y, np.float64), np.asarray(chunk.weight, np.float64)
+        for block, order in packed(chunk.rows, chunk.order, self.dtype):
+            state = _update(
+                block, order, y, weight, self.rule, swift(self.kernel, self.dtype), self.lam,
+                1.0 / self.eta0, self._limit(), self.bias * self.bias, self.budget,
+                MAINTENANCE.index(self.maintenance), memory, self.seed, table, state,
+            )  # fmt: skip
+        return state
+
+    def finish(self, state: BudgetedState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Support vectors (count, features), their coefficients (outputs, count), intercepts."""
+        if self.memory is None:
+            unit = 1.0 / max(self.lam * state.step + 1.0 / self.eta0, 1e-300)
+            coef, bias = state.coef * unit, state.bias * unit
+        else:
+            unit = 1.0 / max(state.total, 1e-300)
+            coef = (state.weight * state.coef.astype(np.float64) - state.lag) * unit
+            bias = (state.weight * state.bias - state.bias_lag) * unit
+        used = np.any(coef != 0.0, axis=0)
+        vectors = np.ascontiguousarray(state.vectors[:, used].T)
+        return vectors, coef[:, used].astype(np.float64), self.bias**2 * bias
+
+    def _limit(self) -> float:
+        """Largest stable step times k(x, x), for losses whose slope grows without bound."""
+        loss: Any = getattr(self.rule, "loss", None)
+        if loss is None or math.isinf(loss.smoothness):
+            return math.inf
+        return 1.0 / loss.smoothness

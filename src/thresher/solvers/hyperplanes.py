@@ -1,0 +1,522 @@
+r"""Multi-hyperplane machines: several linear functions per class, trained by stochastic steps.
+
+Class i scores a row by its best weight, and the best class wins:
+
+.. math:: g(i,x) = \max_j w_{ij}\cdot x, \qquad
+          \min_W \frac\lambda2\|W\|^2 + \frac1n\sum_n s_n
+          \max\bigl(0,\ 1 + \max_{i\ne y_n} g(i,x_n) - g(y_n,x_n)\bigr)
+
+One weight per class is the multi-class SVM of Crammer and Singer (2001), and its stochastic
+subgradient method multi-class Pegasos.  The *adaptive multi-hyperplane machine* (AMM; Wang, Djuric,
+Crammer and Vucetic, 2011) gives every class one more weight that is still zero.  Being zero it
+scores 0, so a row that all weights of its class put below 0 lands on it, and it becomes a weight of
+its own (a *birth*) with a new zero weight behind it.  Every ``every`` steps the smallest weights
+are *pruned* as long as their joint norm stays within ``threshold / (lambda t)``, at a price in
+regret that is bounded (theorem 3 of the paper).  The *growing* machine (GAMM; Djuric, 2014, alg. 6)
+also splits weights: a row that violates the margin clones its weight with probability ``clone``,
+the clone takes the step, and the probability falls by the factor ``decay``.
+
+With steps 1/(lambda t) the iterates are w = u / (lambda t), where u is the plain sum of the signed
+rows that violated the margin: nothing is ever rescaled, the margin is compared with lambda t, and
+pruning compares sums with ``threshold`` itself.  The mean of u over the last steps is the mean of w
+with weights proportional to t (Lacoste-Julien, Schmidt and Bach, 2012); it is kept lazily, by one
+more addition per violation.
+
+Cost per row O(non-zeros x weights): the sums are stored feature-major, (features, lanes), so that
+all weights of all classes take a non-zero by a few vector operations.  Lanes grow when births need
+them and are packed when pruning has emptied half of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import config, njit, types
+from numba.extending import intrinsic
+
+from thresher._random import uniform
+from thresher._rows import AHEAD
+from thresher.solvers.base import Chunk
+
+__all__ = ["HyperplaneState", "Hyperplanes", "Planes"]
+
+_LANES = 16  # whole vector registers
+_SLOTS = 1 << 20  # an id is a serial number and a lane: serial * _SLOTS + lane
+
+
+class HyperplaneState(NamedTuple):
+    """Sums of signed rows by lane; a lane is a weight, a class's zero weight (no hits), or free."""
+
+    sums: np.ndarray  # (features, lanes): u
+    bias: np.ndarray  # (lanes,): the constant feature's part of every margin
+    late: np.ndarray  # (features, lanes): sum of (averaged steps before it) * change; empty if off
+    late_bias: np.ndarray
+    owner: np.ndarray  # (lanes,): class, or -1 for a free lane
+    ids: np.ndarray  # (lanes,): who lives there, never used twice
+    hits: np.ndarray  # (lanes,): steps the weight took; 0 for a zero weight
+    sqnorm: np.ndarray  # (lanes,): of u with the constant feature
+    sizes: np.ndarray  # (classes,): numbers of weights
+    chance: float  # of a clone
+    step: int
+    violations: int  # steps that moved weights
+    averaged: int  # steps that the average covers
+    serial: int
+    births: int
+    prunes: int
+    clones: int
+
+
+class Planes(NamedTuple):
+    """The model: rows of ``coef`` are weights, sorted by the class they belong to."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    classes: np.ndarray
+    ids: np.ndarray
+
+
+def _add_four(typing_context, margins, at, sums, j0, j1, j2, j3, x0, x1, x2, x3):
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(context.get_data_type(margins.dtype), _LANES)
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
+        undefined = ir.Constant(vector, ir.Undefined)
+        table = context.make_array(sums)(context, builder, args[2])
+        lanes = builder.extract_value(table.shape, 1)
+
+        def lane_block(array: Any, offset: Any) -> Any:
+            return builder.bitcast(builder.gep(array.data, [offset]), vector.as_pointer())
+
+        def read(address: Any) -> Any:
+            value = builder.load(address)
+            value.align = margins.dtype.bitwidth // 8
+            return value
+
+        target = lane_block(context.make_array(margins)(context, builder, args[0]), args[1])
+        totals = [read(target), ir.Constant(vector, [0.0] * _LANES)]
+        for q in range(4):
+            row = builder.add(builder.mul(args[3 + q], lanes), args[1])
+            first = builder.insert_element(undefined, args[7 + q], ir.Constant(ir.IntType(32), 0))
+            x = builder.shuffle_vector(first, undefined, zeros)
+            product = builder.fmul(x, read(lane_block(table, row)), flags=("contract",))
+            totals[q % 2] = builder.fadd(totals[q % 2], product, flags=("contract",))
+        stored = builder.store(builder.fadd(*totals), target)
+        stored.align = margins.dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    places = (types.int64,) * 4
+    return types.void(margins, types.int64, sums, *places, *(margins.dtype,) * 4), emit
+
+
+if config.DISABLE_JIT:  # type: ignore[attr-defined]
+
+    def add_four(margins, at, sums, j0, j1, j2, j3, x0, x1, x2, x3):
+        for s in range(at, at + _LANES):
+            margins[s] += (
+                x0 * sums[j0, s] + x2 * sums[j2, s] + (x1 * sums[j1, s] + x3 * sums[j3, s])
+            )
+
+else:
+    add_four = intrinsic(_add_four)  # type: ignore[assignment]
+
+
+@njit(cache=True, nogil=True)
+def _margins(rows, i, sums, bias, margins):
+    """margins = x_i . u for all lanes, four features at a time, a block of lanes in registers."""
+    start, stop = rows.start(i), rows.stop(i)
+    whole = stop - (stop - start) % 4
+    for s in range(margins.size):
+        margins[s] = bias[s]
+    for at in range(0, margins.size, _LANES):
+        for k in range(start, whole, 4):
+            x0, x1 = rows.element(i, k), rows.element(i, k + 1)
+            x2, x3 = rows.element(i, k + 2), rows.element(i, k + 3)
+            if x0 != 0.0 or x1 != 0.0 or x2 != 0.0 or x3 != 0.0:
+                add_four(
+                    margins, at, sums, rows.column(i, k), rows.column(i, k + 1),
+                    rows.column(i, k + 2), rows.column(i, k + 3), x0, x1, x2, x3,
+                )  # fmt: skip
+        if whole < stop:
+            none = margins.dtype.type(0)
+            k1, k2 = min(whole + 1, stop - 1), min(whole + 2, stop - 1)
+            x1 = rows.element(i, k1) if k1 > whole else none
+            x2 = rows.element(i, k2) if k2 > k1 else none
+            j = rows.column(i, whole)
+            add_four(
+                margins, at, sums, j, rows.column(i, k1), rows.column(i, k2), j,
+                rows.element(i, whole), x1, x2, none,
+            )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _best(margins, owner, label):
+    """The largest margin of the class, and of all others; no branches, so that it vectorises."""
+    low = margins.dtype.type(-np.inf)
+    own, rival = low, low
+    for s in range(margins.size):
+        mine = margins[s] if owner[s] == label else low
+        other = low if owner[s] == label or owner[s] < 0 else margins[s]
+        own = mine if mine > own else own
+        rival = other if other > rival else rival
+    return own, rival
+
+
+@njit(cache=True, nogil=True)
+def _where(margins, owner, label, value, same):
+    """The first lane of the class (of another class, if not ``same``) with that margin."""
+    for s in range(margins.size):
+        if margins[s] == value and owner[s] >= 0 and (owner[s] == label) == same:
+            return s
+    return 0  # only NaN gets here; the caller finds it in the model
+
+
+@njit(cache=True, nogil=True)
+def _free_lane(owner):
+    for s in range(owner.size):
+        if owner[s] < 0:
+            return s
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _zero_lane(owner, hits, label):
+    for s in range(owner.size):
+        if owner[s] == label and hits[s] == 0:
+            return s
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _settle(owner, ids, hits, s, label, serial):
+    """A new zero weight in lane ``s``."""
+    owner[s] = label
+    ids[s] = serial * _SLOTS + s
+    hits[s] = 0
+    return serial + 1
+
+
+@njit(cache=True, nogil=True)
+def _prune(state, threshold, cap, serial):
+    """Delete the smallest weights while their joint norm is within ``threshold``; O(lanes^2).
+
+    Every class keeps one weight.  Returns the numbers of weights pruned and the next serial.
+    """
+    owner, hits, sqnorm, sizes = state.owner, state.hits, state.sqnorm, state.sizes
+    sums, late = state.sums, state.late
+    passed = np.zeros(owner.size, dtype=np.bool_)
+    pruned, total = 0, 0.0
+    while True:
+        small = -1
+        for s in range(owner.size):
+            known = owner[s] >= 0 and hits[s] > 0 and not passed[s]
+            if known and (small < 0 or sqnorm[s] < sqnorm[small]):
+                small = s
+        if small < 0 or total + sqnorm[small] > threshold * threshold:
+            return pruned, serial
+        passed[small] = True
+        label = owner[small]
+        if sizes[label] == 1:
+            continue
+        total += sqnorm[small]
+        pruned += 1
+        for j in range(sums.shape[0]):
+            sums[j, small] = 0.0
+        for j in range(late.shape[0]):
+            late[j, small] = 0.0
+        state.bias[small], state.late_bias[small], sqnorm[small] = 0.0, 0.0, 0.0
+        owner[small], hits[small] = -1, 0
+        if sizes[label] == cap:  # a full class had no zero weight
+            serial = _settle(owner, state.ids, hits, small, label, serial)
+        sizes[label] -= 1
+
+
+@njit(cache=True, nogil=True)
+def _clone(state, source, to):
+    """Copy a weight with its history into the free lane ``to``."""
+    for j in range(state.sums.shape[0]):
+        state.sums[j, to] = state.sums[j, source]
+    for j in range(state.late.shape[0]):
+        state.late[j, to] = state.late[j, source]
+    state.bias[to], state.late_bias[to] = state.bias[source], state.late_bias[source]
+    state.sqnorm[to], state.hits[to] = state.sqnorm[source], state.hits[source]
+
+
+@njit(cache=True, nogil=True)
+def _visit(
+    rows, y, weight, order, start, assigned, frozen, lam, cap, every, threshold, constant, decay,
+    seed, state,
+):  # fmt: skip
+    """Steps on order[start:]; stops early for want of lanes, or after a prune that freed many.
+
+    ``assigned`` holds the id of each row's weight of its own class: read if ``frozen``, else
+    written; empty where nobody asks.  Returns the state, the rows done, and whether lanes
+    are wanting.
+    """
+    sums, late, bias, late_bias = state.sums, state.late, state.bias, state.late_bias
+    owner, ids, hits = state.owner, state.ids, state.hits
+    sqnorm, sizes, chance = state.sqnorm, state.sizes, state.chance
+    step, violations, averaged = state.step, state.violations, state.averaged
+    serial, births, prunes, clones = state.serial, state.births, state.prunes, state.clones
+    lanes = owner.size
+    margins = np.empty(lanes, dtype=sums.dtype)
+    free = 0
+    for s in range(lanes):
+        free += owner[s] < 0
+    averaging = late.shape[0] > 0
+    done, full = order.size, False
+    for r in range(start, order.size):
+        i = order[r]
+        rows.fetch(order[min(r + AHEAD, order.size - 1)])
+        _margins(rows, i, sums, bias, margins)
+        label = y[i]
+        own, rival = _best(margins, owner, label)
+        mine = -1
+        if frozen:
+            lane = assigned[i] % _SLOTS
+            if lane < lanes and ids[lane] == assigned[i] and owner[lane] == label:
+                mine, own = lane, margins[lane]  # a pruned one is replaced by the best
+        if own - rival < lam * step or step == 0:
+            if mine < 0:
+                mine = _where(margins, owner, label, own, True)
+            other = _where(margins, owner, label, rival, False)
+            split = chance > 0.0 and hits[mine] > 0 and sizes[label] < cap
+            split = split and uniform(seed, step, 0) < chance
+            if free < split + (hits[mine] == 0) + (hits[other] == 0):
+                done, full = r, True
+                break
+            if split:
+                lane = _free_lane(owner)
+                if sizes[label] + 1 == cap:  # a full class needs its zero weight no more
+                    lane, free = _zero_lane(owner, hits, label), free + 1
+                serial = _settle(owner, ids, hits, lane, label, serial)
+                _clone(state, mine, lane)
+                margins[lane] = margins[mine]
+                mine = lane
+                sizes[label] += 1
+                free -= 1
+                clones += 1
+                chance *= decay
+            violations += 1
+            size = weight[i] if weight.size > 1 else 1.0
+            up, square = sums.dtype.type(size), 0.0
+            for k in range(rows.start(i), rows.stop(i)):
+                x, j = rows.element(i, k), rows.column(i, k)
+                square += x * x
+                sums[j, mine] += up * x
+                sums[j, other] -= up * x
+            push = size * constant * constant
+            bias[mine] += push
+            bias[other] -= push
+            square += constant * constant
+            if averaging:
+                past = sums.dtype.type(size * averaged)
+                for k in range(rows.start(i), rows.stop(i)):
+                    x, j = rows.element(i, k), rows.column(i, k)
+                    late[j, mine] += past * x
+                    late[j, other] -= past * x
+                late_bias[mine] += push * averaged
+                late_bias[other] -= push * averaged
+            sqnorm[mine] = max(sqnorm[mine] + size * (2.0 * margins[mine] + size * square), 0.0)
+            sqnorm[other] = max(sqnorm[other] - size * (2.0 * margins[other] - size * square), 0.0)
+            for s in (mine, other):
+                hits[s] += 1
+                if hits[s] == 1:
+                    births += 1
+                    sizes[owner[s]] += 1
+                    if sizes[owner[s]] < cap:
+                        serial = _settle(owner, ids, hits, _free_lane(owner), owner[s], serial)
+                        free -= 1
+        if assigned.size:
+            assigned[i] = ids[mine if mine >= 0 else _where(margins, owner, label, own, True)]
+        step += 1
+        averaged += averaging
+        if step % every == 0:
+            pruned, serial = _prune(state, threshold, cap, serial)
+            prunes += pruned
+            free = 0
+            for s in range(lanes):
+                free += owner[s] < 0
+            if free >= _LANES:
+                done = r + 1
+                break
+    return HyperplaneState(
+        sums, bias, late, late_bias, owner, ids, hits, sqnorm, sizes, chance, step,
+        violations, averaged, serial, births, prunes, clones,
+    ), done, full  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _assign(rows, y, order, state, assigned):
+    """Give every row the best weight of its class, the zero weight included; count the changes."""
+    margins = np.empty(state.owner.size, dtype=state.sums.dtype)
+    changes = 0
+    for r in range(order.size):
+        i = order[r]
+        rows.fetch(order[min(r + AHEAD, order.size - 1)])
+        _margins(rows, i, state.sums, state.bias, margins)
+        own, _ = _best(margins, state.owner, y[i])
+        new = state.ids[_where(margins, state.owner, y[i], own, True)]
+        changes += new != assigned[i]
+        assigned[i] = new
+    return changes
+
+
+@dataclass(frozen=True)
+class Hyperplanes:
+    """Multi-hyperplane machine as a state and an update.
+
+    Parameters
+    ----------
+    lam : strength of the penalty
+    cap : most weights of a class; 1 is multi-class Pegasos
+    every : steps between prunes
+    threshold : joint norm, in sums of rows, of the weights that one prune may delete; 0: none
+    constant : value of the constant feature that gives weights an intercept; 0: none
+    clone, decay : probability of splitting the weight of a row that violates the margin, and its
+        factor after each split; 0: never
+    seed : of the draws for ``clone``
+    """
+
+    lam: float = 1e-4
+    cap: int = 50
+    every: int = 10_000
+    threshold: float = 10.0
+    constant: float = 1.0
+    clone: float = 0.0
+    decay: float = 0.99
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        positive = {"lam": self.lam, "cap": self.cap, "every": self.every}
+        for name, value in positive.items():
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"Hyperplanes: {name} must be positive, got {value}")
+        for name, value in (("threshold", self.threshold), ("constant", self.constant)):
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"Hyperplanes: {name} must be at least 0, got {value}")
+        for name, value in (("clone", self.clone), ("decay", self.decay)):
+            if not 0.0 <= value <= 1.0:
+                raise ValueError(f"Hyperplanes: {name} must lie in 0 .. 1, got {value}")
+
+    def init(self, n_features: int, n_classes: int, dtype: Any) -> HyperplaneState:
+        """No weight yet, one zero weight for each class."""
+        lanes = _whole(n_classes)
+        owner = np.full(lanes, -1, dtype=np.int32)
+        owner[:n_classes] = np.arange(n_classes)
+        ids = np.zeros(lanes, dtype=np.int64)
+        ids[:n_classes] = np.arange(n_classes) * (_SLOTS + 1)
+        return HyperplaneState(
+            _aligned((n_features, lanes), dtype), np.zeros(lanes, dtype),
+            np.zeros((0, lanes), dtype), np.zeros(lanes), owner, ids,
+            np.zeros(lanes, np.int64), np.zeros(lanes), np.zeros(n_classes, np.int64),
+            float(self.clone), 0, 0, 0, n_classes, 0, 0, 0,
+        )  # fmt: skip
+
+    def update(
+        self,
+        state: HyperplaneState,
+        chunk: Chunk,
+        assigned: np.ndarray | None = None,
+        frozen: bool = False,
+    ) -> HyperplaneState:
+        """One step for each row of ``chunk.order``; its targets are class numbers (int32).
+
+        ``assigned`` (int64, one per row) takes the id of each row's weight; ``frozen``: steps obey
+        the ids it holds instead.
+        """
+        ids = np.zeros(0, np.int64) if assigned is None else assigned
+        start = 0
+        while True:
+            state, start, full = _visit(
+                *chunk, start, ids, frozen, float(self.lam), self.cap, self.every,
+                float(self.threshold), float(self.constant), float(self.decay), self.seed, state,
+            )  # fmt: skip
+            if full:
+                state = _widened(state)
+            elif state.step % self.every == 0 and np.count_nonzero(state.owner < 0) >= _LANES:
+                state = _packed(state, ids)
+            if start == chunk.order.size:
+                return state
+
+    def averaging(self, state: HyperplaneState) -> HyperplaneState:
+        """The same state, averaging from now on."""
+        return state._replace(
+            late=_aligned(state.sums.shape, state.sums.dtype),
+            late_bias=np.zeros_like(state.late_bias),
+            averaged=0,
+        )
+
+    def assign(self, state: HyperplaneState, chunk: Chunk, assigned: np.ndarray) -> int:
+        """Give each row the best weight of its class; returns how many rows changed theirs."""
+        return int(_assign(chunk.rows, chunk.y, chunk.order, state, assigned))
+
+    def finish(self, state: HyperplaneState) -> Planes:
+        """The weights (of the average, if there is one); a class without any has a zero weight."""
+        lanes = np.flatnonzero(state.hits > 0)
+        empty = [np.flatnonzero(state.owner == c)[0] for c in np.flatnonzero(state.sizes == 0)]
+        lanes = np.concatenate([lanes, np.array(empty, dtype=lanes.dtype)])
+        lanes = lanes[np.lexsort((state.ids[lanes], state.owner[lanes]))]
+        coef = state.sums[:, lanes].T.astype(np.float64)
+        intercept = state.bias[lanes].astype(np.float64)
+        if state.averaged:
+            coef -= state.late[:, lanes].T / state.averaged
+            intercept -= state.late_bias[lanes] / state.averaged
+        # u = lambda t w: divide by the mean t of what was averaged.
+        unit = 1.0 / (self.lam * max(state.step - 0.5 * max(state.averaged - 1, 0), 1.0))
+        coef = np.ascontiguousarray(unit * coef).astype(state.sums.dtype)
+        return Planes(coef, unit * intercept, state.owner[lanes], state.ids[lanes] // _SLOTS)
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Zeros that start on a cache line, so that a block of lanes touches one line and not two."""
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.zeros(size + 64, dtype=np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def _whole(lanes: int) -> int:
+    return -(-lanes // _LANES) * _LANES
+
+
+def _widened(state: HyperplaneState) -> HyperplaneState:
+    """A quarter more lanes."""
+    lanes = state.owner.size
+    if lanes >= _SLOTS // 2:
+        raise ValueError("Hyperplanes: too many weights; lower the cap or raise the threshold")
+    return _moved(state, np.arange(lanes), _whole(lanes + lanes // 4))
+
+
+def _packed(state: HyperplaneState, assigned: np.ndarray) -> HyperplaneState:
+    """Only as many lanes as are in use; the rows' ids follow their weights."""
+    lanes = np.flatnonzero(state.owner >= 0)
+    lane = assigned % _SLOTS
+    if lane.size:
+        lane = np.minimum(lane, state.owner.size - 1)
+        known = (state.ids[lane] == assigned) & (state.owner[lane] >= 0)
+        position = np.cumsum(state.owner >= 0) - 1
+        assigned[known] += position[lane[known]] - lane[known]
+        assigned[~known] = -1
+    return _moved(state, lanes, _whole(lanes.size))
+
+
+def _moved(state: HyperplaneState, lanes: np.ndarray, size: int) -> HyperplaneState:
+    """The given lanes first, then free ones up to ``size``."""
+
+    def moved(values: np.ndarray, rest: int = 0) -> np.ndarray:
+        out = _aligned((*values.shape[:-1], size), values.dtype)
+        out[..., lanes.size :] = rest
+        out[..., : lanes.size] = values[..., lanes]
+        return out
+
+    ids = moved(state.ids)
+    ids[: lanes.size] += np.arange(lanes.size) - lanes
+    return state._replace(
+        sums=moved(state.sums), bias=moved(state.bias), late=moved(state.late),
+        late_bias=moved(state.late_bias), owner=moved(state.owner, -1), ids=ids,
+        hits=moved(state.hits), sqnorm=moved(state.sqnorm),
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""The learners that are not linear, through ``train``, the command line and model files."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from thresher import load_model, open_data, train
+from thresher.cli import main
+from thresher.training import Training, run
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, size=(3000, 2))
+BOARD = ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(int)  # no linear function separates it
+WAVE = np.sin(3 * X[:, 0]) + X[:, 1] ** 2
+SMALL = 1 << 14  # memory that forces a stream
+
+
+@pytest.mark.parametrize("learner", ["kernel", "budgeted", "hyperplanes"])
+@pytest.mark.parametrize("memory", [1 << 30, SMALL])
+def test_what_a_linear_model_cannot_learn(learner, memory, tmp_path):
+    model = train(X, BOARD, learner=learner, memory=memory)
+    assert model.training["in_memory"] == (memory > SMALL)
+    assert model.training["held_out"]["error"] < 0.06
+    assert train(X, BOARD).training["held_out"]["error"] > 0.3
+    model.save(tmp_path / "m.thresher")
+    again = load_model(tmp_path / "m.thresher")
+    assert np.array_equal(again.predict(X[:100]), model.predict(X[:100]))
+
+
+@pytest.mark.parametrize("learner", ["kernel", "budgeted"])
+@pytest.mark.parametrize("memory", [1 << 30, SMALL])
+def test_regression(learner, memory):
+    model = train(X, WAVE, learner=learner, memory=memory)
+    assert model.training["held_out"]["r2"] > 0.9
+
+
+def test_hyperplanes_do_not_regress():
+    with pytest.raises(ValueError, match="classifies"):
+        train(X, WAVE, learner="hyperplanes")
+    with pytest.raises(ValueError, match="choose one of linear"):
+        train(X, BOARD, learner="forest")
+
+
+def test_streams_do_not_depend_on_blocks_and_stop_on_request():
+    models = []
+    for size in (300, 1 << 20):
+        data = open_data(X, BOARD, block_bytes=size)
+        models.append(run(data, Training(learner="budgeted", memory=SMALL, passes=2)))
+    first, second = (m.estimator for m in models)
+    assert np.array_equal(first.support_vectors_, second.support_vectors_)
+    asked = iter([False, True, True])
+    stopped = run(
+        open_data(X, BOARD),
+        Training(learner="budgeted", memory=SMALL, passes=50, stop=lambda: next(asked, True)),
+    )
+    assert stopped.training["status"] == "INTERRUPTED"
+    assert stopped.predict(X[:3]).shape == (3,)
+
+
+def test_balanced_classes_and_calibration_in_a_stream():
+    y = (X[:, 0] ** 2 + X[:, 1] ** 2 < 0.2).astype(int)
+    params = {"class_weight": "balanced", "calibrate": "sigmoid"}
+    model = train(X, y, learner="kernel", memory=SMALL, params=params)
+    assert model.training["held_out"]["log_loss"] < 0.3
+    assert model.training["held_out"]["error"] < 0.1
+
+
+def test_the_command_line_offers_them(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "d.csv"
+    lines = [f"{a},{b},{y}" for (a, b), y in zip(X.tolist(), BOARD.tolist(), strict=True)]
+    path.write_text("a,b,y\n" + "\n".join(lines) + "\n")
+
+    def thresher(*words):
+        monkeypatch.setattr(sys, "argv", ["thresher", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    out = tmp_path / "m.thresher"
+    code, text, err = thresher(
+        "train", path, "-t", "y", "--learner", "kernel", "--set", "n_components=60", "-m", out,
+        "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    assert json.loads(text)["held_out"]["error"] < 0.06
+    code, text, err = thresher("inspect", out)
+    assert (code, "60 features of the kernel" in text) == (0, True), err
+    code, _, err = thresher("export", out, "-o", tmp_path / "m.onnx")
+    assert (code, "no weights of the features" in err) == (5, True)
+    code, _, err = thresher("train", path, "-t", "y", "--learner", "trees")
+    assert (code, "choose one of" in err) == (5, True)
