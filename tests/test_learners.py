@@ -89,7 +89,9 @@ def test_the_command_line_offers_them(tmp_path, monkeypatch, capsys):
     assert json.loads(text)["held_out"]["error"] < 0.06
     code, text, err = thresher("inspect", out)
     assert (code, "60 features of the kernel" in text) == (0, True), err
-    code, _, err = thresher("export", out, "-o", tmp_path / "m.onnx")
+    code, _, err = thresher("export", out, "-o", tmp_path / "m.csv")
     assert (code, "no weights of the features" in err) == (5, True)
+    code, _, err = thresher("export", out, "-o", tmp_path / "m.onnx")
+    assert code == 0, err
     code, _, err = thresher("train", path, "-t", "y", "--learner", "trees")
     assert (code, "choose one of" in err) == (5, True)

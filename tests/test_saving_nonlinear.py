@@ -95,3 +95,29 @@ def test_the_document_is_plain(tmp_path):
     document, _ = container.read(tmp_path / "m.thresher", "model")
     assert json.loads(json.dumps(document)) == document
     assert document["model"]["estimator"] == "kernel_classifier"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_onnx_gives_the_same_predictions(name, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    from thresher.artifacts.onnx_graph import write_onnx_scores
+    from thresher.estimators._exporting import onnx_scores, probability_of
+
+    estimator, rows, y = MODELS[name]
+    estimator.fit(rows, y)
+    classes = getattr(estimator, "classes_", None)
+    probability = None if classes is None else probability_of(estimator)
+    write_onnx_scores(tmp_path / "m.onnx", onnx_scores(estimator), classes, probability)
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
+    outputs = [output.name for output in session.get_outputs()]
+    results = dict(zip(outputs, session.run(outputs, {"X": X}), strict=True))
+    if classes is None:
+        assert results["prediction"] == pytest.approx(estimator.predict(rows), rel=1e-4, abs=1e-4)
+        return
+    scores = estimator.decision_function(rows)
+    assert results["scores"] == pytest.approx(scores, rel=1e-3, abs=1e-3)
+    sure = np.abs(scores) > 1e-2 if scores.ndim == 1 else np.ptp(scores, axis=1) > 1e-2
+    agree = results["label"] == estimator.predict(rows)
+    assert np.mean(agree[sure]) > 0.995
+    if "probabilities" in results:
+        assert results["probabilities"] == pytest.approx(estimator.predict_proba(rows), abs=1e-3)

@@ -1,4 +1,4 @@
-"""A linear model as an ONNX graph of standard operators, computed in double precision."""
+"""A model as an ONNX graph of standard operators, computed in double precision."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from thresher.artifacts.coefficients import checked, column_names
 from thresher.artifacts.container import Path_, atomic_file, our_version
+from thresher.artifacts.onnx_scores import LinearScores
 
-__all__ = ["write_onnx"]
+__all__ = ["write_onnx", "write_onnx_scores"]
 
 OPSET = 17
 IR_VERSION = 8  # of the same age as the opset
@@ -39,24 +40,39 @@ def write_onnx(
     ``probability``: None; a loss's own link, "logistic" or "modified_huber"; or a calibration,
     ("sigmoid", slope, offset), ("softmax", slope), ("isotonic", [(thresholds, values), ...]).
     """
+    table, offsets, _ = checked(coef, intercept, classes)
+    scores = LinearScores(table, offsets)
+    write_onnx_scores(path, scores, classes, probability, feature_names, dtype)
+
+
+def write_onnx_scores(
+    path: Path_,
+    scores: Any,
+    classes: Any = None,
+    probability: str | tuple[Any, ...] | None = None,
+    feature_names: Sequence[str] | np.ndarray | None = None,
+    dtype: str = "float64",
+) -> None:
+    """The same for any of the models in ``thresher.artifacts.onnx_scores``."""
     onnx = _onnx()
-    table, offsets, labels = checked(coef, intercept, classes)
-    names = column_names(feature_names, table.shape[1])
+    labels = None if classes is None else np.asarray(classes)
+    names = column_names(feature_names, scores.features)
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
-    if table.nbytes > _LARGEST:
-        raise ValueError(f"{table.nbytes} bytes of weights do not fit into ONNX's 2 GiB")
+    size = sum(value.nbytes for value in vars(scores).values() if hasattr(value, "nbytes"))
+    if size > _LARGEST:
+        raise ValueError(f"{size} bytes of weights do not fit into ONNX's 2 GiB")
     if labels is None and probability is not None:
         raise ValueError("a regression has no probabilities")
     graph = _Graph(onnx)
-    scores = graph.scores(table, offsets, dtype)
+    values = scores.build(graph, graph.rows(dtype))
     if labels is None:
-        graph.regression(scores)
+        graph.regression(values)
     else:
-        graph.classification(scores, labels, len(offsets))
+        graph.classification(values, labels, scores.outputs)
         if probability is not None:
-            graph.probabilities(scores, probability, len(offsets))
-    model = graph.model(table.shape[1], dtype, names)
+            graph.probabilities(values, probability, scores.outputs)
+    model = graph.model(scores.features, dtype, names)
     onnx.checker.check_model(model)
     with atomic_file(path) as file:
         file.write(model.SerializeToString(deterministic=True))
@@ -114,12 +130,10 @@ class _Graph:
         """[N, 1] to [N]."""
         return self.add("Squeeze", values, self.constant(np.array([1])))
 
-    def scores(self, table: np.ndarray, offsets: np.ndarray, dtype: str) -> str:
-        rows = "X"
+    def rows(self, dtype: str) -> str:
         if dtype == "float32":
-            rows = self.add("Cast", rows, to=self.onnx.TensorProto.DOUBLE)
-        products = self.add("MatMul", rows, self.constant(table.T))
-        return self.add("Add", products, self.constant(offsets))
+            return self.add("Cast", "X", to=self.onnx.TensorProto.DOUBLE)
+        return "X"
 
     def regression(self, scores: str) -> None:
         self.publish(self.column(scores), "prediction", np.dtype(np.float64), ["N"])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from thresher.artifacts.coefficients import write_coefficients
 from thresher.artifacts.liblinear import write_liblinear
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
-from thresher.estimators._exporting import probability_of
+from thresher.estimators._exporting import onnx_scores, probability_of
 from thresher.training import Model, load_model
 
 __all__ = ["export"]
@@ -18,27 +17,26 @@ __all__ = ["export"]
 def export(path: Path, output: Path, plugins: list[Path], as_json: bool) -> None:
     model = load_model(path, load_plugins(plugins))
     kind = {".onnx": "onnx", ".csv": "coefficients"}.get(output.suffix.lower(), "liblinear")
-    coef, intercept = model.coefficients()
+    names = model.schema.feature_names()
     if kind == "onnx":
-        _onnx(model, output, coef, intercept)
+        _onnx(model, output, names)
     elif kind == "coefficients":
-        names = model.schema.feature_names()
-        write_coefficients(output, coef, intercept, names, model.classes)
+        write_coefficients(output, *model.coefficients(), names, model.classes)
     else:
         solver = None
         if model.is_classifier:
             logistic = probability_of(model.estimator) == "logistic"
             solver = "L2R_LR" if logistic else "L2R_L2LOSS_SVC"
-        write_liblinear(output, coef, intercept, model.classes, not model.is_classifier, solver)
+        regression = not model.is_classifier
+        write_liblinear(output, *model.coefficients(), model.classes, regression, solver)
     if as_json:
         show.print_json({"format": kind, "output": str(output)})
     else:
         show.console.print(f"wrote {output} ({kind})")
 
 
-def _onnx(model: Model, output: Path, coef: Any, intercept: Any) -> None:
-    from thresher.artifacts.onnx_graph import write_onnx
+def _onnx(model: Model, output: Path, names: list[str] | None) -> None:
+    from thresher.artifacts.onnx_graph import write_onnx_scores
 
-    names = model.schema.feature_names()
     probability = probability_of(model.estimator) if model.is_classifier else None
-    write_onnx(output, coef, intercept, model.classes, probability, names)
+    write_onnx_scores(output, onnx_scores(model.estimator), model.classes, probability, names)

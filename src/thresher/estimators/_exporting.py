@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from thresher.artifacts.onnx_scores import FourierScores, KernelScores, LinearScores, PlaneScores
 from thresher.estimators._calibration import Isotonic, Sigmoid, Softmax
 from thresher.estimators.linear import LinearClassifier, LinearRegressor
 from thresher.losses import Logistic, Loss, ModifiedHuber
+from thresher.maps import FourierFeatures, Nystroem
 from thresher.penalties import L2
 from thresher.registry import resolve
 from thresher.solvers import Newton, Status
 
-__all__ = ["imported_estimator", "probability_of"]
+__all__ = ["imported_estimator", "onnx_scores", "probability_of"]
 
 
 def probability_of(estimator: Any) -> Any:
@@ -26,10 +28,32 @@ def probability_of(estimator: Any) -> Any:
     if isinstance(calibrator, Isotonic):
         steps = [(r.X_thresholds_, r.y_thresholds_) for r in calibrator.regressions]
         return "isotonic", steps
-    loss = resolve(estimator.loss, Loss, "loss")
+    loss = resolve(estimator.loss, Loss, "loss") if hasattr(estimator, "loss") else None
     if isinstance(loss, Logistic):
         return "logistic"
     return "modified_huber" if isinstance(loss, ModifiedHuber) else None
+
+
+def onnx_scores(estimator: Any) -> Any:
+    """How the estimator scores rows, as ``write_onnx_scores`` takes it."""
+    if hasattr(estimator, "weight_classes_"):
+        return PlaneScores(estimator.coef_, estimator.intercept_, estimator.weight_classes_)
+    if hasattr(estimator, "support_vectors_"):
+        parts = (estimator.kernel_, estimator.support_vectors_, estimator.dual_coef_)
+        return KernelScores(estimator.shift_, estimator.scale_, *parts, estimator.intercept_)
+    coef, intercept = estimator.coef_, np.asarray(estimator.intercept_, dtype=np.float64)
+    if not hasattr(estimator, "map_"):
+        dense = coef.toarray() if hasattr(coef, "toarray") else coef
+        return LinearScores(np.asarray(dense, dtype=np.float64), intercept)
+    made = estimator.map_
+    shift, scale = estimator._raw_units or (None, None)
+    if isinstance(made, FourierFeatures):
+        return FourierScores(shift, scale, made.frequencies_, made.phases_, coef, intercept)
+    if not isinstance(made, Nystroem):
+        raise ValueError(f"the map {type(made).__name__} is not known to ONNX")
+    points = made.landmarks_
+    points = points.toarray() if hasattr(points, "toarray") else points
+    return KernelScores(shift, scale, made.kernel_, points, estimator.dual_coef_, intercept)
 
 
 def imported_estimator(

@@ -1,0 +1,165 @@
+"""How models score rows, as ONNX operators: linear, kernel machines, several hyperplanes per class.
+
+Each has ``features`` and ``outputs`` and builds, in a graph, scores of shape [N, outputs] from the
+rows [N, features], all in double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thresher import kernels
+
+__all__ = ["FourierScores", "KernelScores", "LinearScores", "PlaneScores"]
+
+
+@dataclass
+class LinearScores:
+    """coef . x + intercept, one row of coef per output."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    @property
+    def features(self) -> int:
+        return int(self.coef.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        return int(self.coef.shape[0])
+
+    def build(self, graph: Any, rows: str) -> str:
+        products = graph.add("MatMul", rows, graph.constant(self.coef.T))
+        return graph.add("Add", products, graph.constant(self.intercept))
+
+
+@dataclass
+class _InUnits:
+    """Rows are taken as (x - shift) * scale first, where these are given."""
+
+    shift: np.ndarray | None
+    scale: np.ndarray | None
+
+    def scaled(self, graph: Any, rows: str) -> str:
+        if self.shift is not None:
+            rows = graph.add("Sub", rows, graph.constant(self.shift.astype(np.float64)))
+        if self.scale is not None:
+            rows = graph.add("Mul", rows, graph.constant(self.scale.astype(np.float64)))
+        return rows
+
+
+@dataclass
+class KernelScores(_InUnits):
+    """sum_j table[:, j] k(x, points[j]) + intercept."""
+
+    kernel: Any
+    points: np.ndarray
+    table: np.ndarray
+    intercept: np.ndarray
+
+    @property
+    def features(self) -> int:
+        return int(self.points.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        return int(self.table.shape[0])
+
+    def build(self, graph: Any, rows: str) -> str:
+        rows = self.scaled(graph, rows)
+        points = np.asarray(self.points, dtype=np.float64)
+        inner = graph.add("MatMul", rows, graph.constant(points.T))
+        squares = graph.add("Mul", rows, rows)
+        norms = graph.add("ReduceSum", squares, graph.constant(np.array([1])), keepdims=1)
+        values = self._values(graph, inner, norms, graph.constant((points**2).sum(axis=1)))
+        products = graph.add("MatMul", values, graph.constant(self.table.T.astype(np.float64)))
+        return graph.add("Add", products, graph.constant(self.intercept.astype(np.float64)))
+
+    def _values(self, graph: Any, inner: str, sq_x: str, sq_z: str) -> str:
+        kernel = self.kernel
+        if isinstance(kernel, kernels.Linear):
+            return inner
+        if isinstance(kernel, kernels.Cosine):
+            size = graph.add("Sqrt", graph.add("Mul", sq_x, sq_z))
+            some = graph.add("Greater", size, graph.constant(0.0))
+            safe = graph.add("Where", some, size, graph.constant(1.0))
+            return graph.add("Div", inner, safe)
+        if isinstance(kernel, kernels.Polynomial | kernels.Sigmoid):
+            steep = graph.add("Mul", inner, graph.constant(float(kernel.gamma)))
+            raised = graph.add("Add", steep, graph.constant(float(kernel.intercept)))
+            if isinstance(kernel, kernels.Sigmoid):
+                return graph.add("Tanh", raised)
+            return graph.add("Pow", raised, graph.constant(float(kernel.degree)))
+        if isinstance(kernel, kernels.RBF | kernels.Exponential):
+            twice = graph.add("Mul", inner, graph.constant(2.0))
+            squared = graph.add("Sub", graph.add("Add", sq_x, sq_z), twice)
+            distance = graph.add("Max", squared, graph.constant(0.0))
+            if isinstance(kernel, kernels.Exponential):
+                distance = graph.add("Sqrt", distance)
+            return graph.add(
+                "Exp", graph.add("Mul", distance, graph.constant(-float(kernel.gamma)))
+            )
+        raise ValueError(f"the kernel {type(kernel).__name__} is not known to ONNX")
+
+
+@dataclass
+class FourierScores(_InUnits):
+    """coef . sqrt(2/m) cos(frequencies' x + phases) + intercept."""
+
+    frequencies: np.ndarray
+    phases: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    @property
+    def features(self) -> int:
+        return int(self.frequencies.shape[0])
+
+    @property
+    def outputs(self) -> int:
+        return int(self.coef.shape[0])
+
+    def build(self, graph: Any, rows: str) -> str:
+        turns = graph.add("MatMul", self.scaled(graph, rows), graph.constant(self.frequencies))
+        # ONNX runtimes know the sine of doubles more often than the cosine.
+        waves = graph.add("Sin", graph.add("Add", turns, graph.constant(self.phases + math.pi / 2)))
+        table = np.asarray(self.coef, dtype=np.float64).T * math.sqrt(2.0 / self.phases.size)
+        products = graph.add("MatMul", waves, graph.constant(table))
+        return graph.add("Add", products, graph.constant(self.intercept.astype(np.float64)))
+
+
+@dataclass
+class PlaneScores:
+    """The best of each class's hyperplanes; for two classes the second's less the first's."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    owners: np.ndarray  # class number of each row of coef
+
+    @property
+    def features(self) -> int:
+        return int(self.coef.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        classes = int(self.owners.max()) + 1
+        return 1 if classes == 2 else classes
+
+    def build(self, graph: Any, rows: str) -> str:
+        linear = LinearScores(self.coef.astype(np.float64), self.intercept.astype(np.float64))
+        every = linear.build(graph, rows)
+        best = []
+        for c in range(int(self.owners.max()) + 1):
+            own = graph.constant(np.flatnonzero(self.owners == c))
+            best.append(
+                graph.add(
+                    "ReduceMax", graph.add("Gather", every, own, axis=1), axes=[1], keepdims=1
+                )
+            )
+        if len(best) == 2:
+            return graph.add("Sub", best[1], best[0])
+        return graph.add("Concat", *best, axis=1)
