@@ -175,7 +175,7 @@ def test_singular_and_weighted_penalties():
 
 def test_refuses_other_losses_and_huge_matrices():
     for problem, message in (
-        (Problem(Logistic(), L2(0.1), 8), "loss='least_squares' only"),
+        (Problem(Logistic(), L2(0.1), 8), "these do: least_squares"),
         (Problem(LeastSquares(), L2(0.1), 50_000), "raise max_features"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -291,7 +291,7 @@ def test_bad_options():
         ({"map": 3}, TypeError, "or a transformer"),
         ({"memory": 0.0}, ValueError, "memory must be"),
         ({"kernel": "gauss"}, ValueError, "kernel='gauss' is unknown"),
-        ({"solver": "least_squares"}, ValueError, "loss='least_squares' only"),
+        ({"solver": "least_squares"}, ValueError, "these do: least_squares"),
         ({"map": "fourier", "kernel": "cosine"}, ValueError, "takes any kernel"),
     ):
         with pytest.raises(error, match=message):

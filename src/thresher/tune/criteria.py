@@ -1,0 +1,178 @@
+r"""What is minimised or maximised.
+
+Criteria judge a fitted estimator on rows that it has not seen.  Names: ``error`` (share of wrong
+labels), ``auc``, ``log_loss``, ``mse``, ``mae``, ``r2`` and ``sparse_error``,
+
+.. math:: (1 - \kappa)\, \text{error} + \kappa\, \text{nnz}(w) / d,
+
+with kappa 0.05 for dense and 0.20 for sparse rows (Jumutc's thesis, section 4.1.4).  Any of
+scikit-learn's scorers, by name or as a callable ``scorer(estimator, X, y)``, serves too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+__all__ = ["CRITERIA", "Criterion", "resolve_criterion", "sparse_error"]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A name, a direction and a judge ``judge(estimator, X, y, weight) -> float``."""
+
+    name: str
+    judge: Callable[[Any, Any, np.ndarray, np.ndarray | None], float]
+    maximise: bool = False
+    task: str | None = None  # "classification", "regression" or None for both
+    needs: tuple[str, ...] = ("predict",)  # the estimator has one of these methods
+
+    @property
+    def sign(self) -> float:
+        """+1 where lower is better, -1 where higher is."""
+        return -1.0 if self.maximise else 1.0
+
+    def __call__(self, estimator: Any, X: Any, y: np.ndarray, weight: Any = None) -> float:
+        return float(self.judge(estimator, X, y, weight))
+
+    def check(self, estimator: Any, task: str) -> None:
+        """Refuse what cannot be judged, before any work."""
+        if self.task is not None and self.task != task:
+            fitting = [c.name for c in CRITERIA.values() if c.task == task]
+            raise ValueError(
+                f"criterion {self.name!r} is for {self.task}; use one of {', '.join(fitting)}"
+            )
+        if not any(hasattr(estimator, method) for method in self.needs):
+            raise ValueError(
+                f"criterion {self.name!r} needs {' or '.join(self.needs)}, which "
+                f"{type(estimator).__name__} does not have with these settings"
+                + ("; loss='logistic' or calibrate='sigmoid' give probabilities"
+                   if "predict_proba" in self.needs else "")
+            )  # fmt: skip
+
+
+def _error(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    return float(np.average(estimator.predict(X) != y, weights=weight))
+
+
+def _mse(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    return float(np.average((np.ravel(estimator.predict(X)) - y) ** 2, weights=weight))
+
+
+def _mae(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    return float(np.average(np.abs(np.ravel(estimator.predict(X)) - y), weights=weight))
+
+
+def _r2(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    centre = np.average(y, weights=weight)
+    total = float(np.average((y - centre) ** 2, weights=weight))
+    if total == 0.0:
+        raise ValueError("r2 is undefined: the held-out targets of a fold are all equal")
+    return 1.0 - _mse(estimator, X, y, weight) / total
+
+
+def _log_loss(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    table = np.asarray(estimator.predict_proba(X), dtype=float)
+    position = np.searchsorted(estimator.classes_, y)
+    position = np.minimum(position, table.shape[1] - 1)
+    chance = table[np.arange(y.size), position]
+    chance = np.where(np.asarray(estimator.classes_)[position] == y, chance, 0.0)
+    return float(np.average(-np.log(np.maximum(chance, 1e-15)), weights=weight))
+
+
+def _auc(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    """Area under the ROC curve; for several classes the mean of one-vs-rest areas."""
+    classes = np.asarray(estimator.classes_)
+    if hasattr(estimator, "decision_function"):
+        scores = np.asarray(estimator.decision_function(X), dtype=float)
+    else:
+        scores = np.asarray(estimator.predict_proba(X), dtype=float)
+        scores = scores[:, 1] if classes.size == 2 else scores
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        return _area(scores.ravel(), y == classes[-1], weight)
+    present = [c for c in range(classes.size) if 0 < np.sum(y == classes[c]) < y.size]
+    if not present:
+        raise ValueError("auc is undefined: a fold holds one class only; use stratified folds")
+    return float(np.mean([_area(scores[:, c], y == classes[c], weight) for c in present]))
+
+
+def _area(scores: np.ndarray, positive: np.ndarray, weight: Any) -> float:
+    """Mann and Whitney's statistic: ties count one half."""
+    if weight is not None:
+        from sklearn.metrics import roc_auc_score
+
+        return float(roc_auc_score(positive, scores, sample_weight=weight))
+    first = int(np.sum(positive))
+    second = positive.size - first
+    if first == 0 or second == 0:
+        raise ValueError("auc is undefined: a fold holds one class only; use stratified folds")
+    ranks = rankdata(scores)
+    return float((ranks[positive].sum() - first * (first + 1) / 2) / (first * second))
+
+
+def sparse_error(kappa: float | None = None) -> Criterion:
+    """Error plus sparsity with the given weight; None: 0.05 for dense, 0.20 for sparse rows."""
+    if kappa is not None and not 0.0 <= kappa <= 1.0:
+        raise ValueError(f"kappa must lie between 0 and 1, got {kappa}")
+
+    def judge(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+        share = (0.20 if hasattr(X, "indptr") else 0.05) if kappa is None else kappa
+        return (1.0 - share) * _error(estimator, X, y, weight) + share * _density(estimator)
+
+    name = "sparse_error" if kappa is None else f"sparse_error({kappa:g})"
+    return Criterion(name, judge, task="classification")
+
+
+def _density(estimator: Any) -> float:
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    if not hasattr(last, "coef_"):
+        raise ValueError(f"sparse_error needs coef_, which {type(last).__name__} does not have")
+    coef = last.coef_
+    stored = coef.data if hasattr(coef, "indptr") else coef
+    return float(np.count_nonzero(stored) / max(int(np.prod(coef.shape)), 1))
+
+
+CRITERIA: dict[str, Criterion] = {
+    c.name: c
+    for c in (
+        Criterion("error", _error, task="classification"),
+        Criterion("auc", _auc, maximise=True, task="classification",
+                  needs=("decision_function", "predict_proba")),
+        Criterion("log_loss", _log_loss, task="classification", needs=("predict_proba",)),
+        Criterion("mse", _mse, task="regression"),
+        Criterion("mae", _mae, task="regression"),
+        Criterion("r2", _r2, maximise=True, task="regression"),
+        sparse_error(),
+    )
+}  # fmt: skip
+
+
+def resolve_criterion(criterion: Any) -> Criterion:
+    """A criterion from a name of ours, a scorer's name of scikit-learn, or a callable."""
+    if isinstance(criterion, Criterion):
+        return criterion
+    if isinstance(criterion, str) and criterion in CRITERIA:
+        return CRITERIA[criterion]
+    if isinstance(criterion, str):
+        from sklearn.metrics import get_scorer, get_scorer_names
+
+        if criterion not in get_scorer_names():
+            raise ValueError(
+                f"criterion={criterion!r} is unknown: use one of {', '.join(CRITERIA)}, a scorer "
+                "of scikit-learn or a callable(estimator, X, y)"
+            )
+        return _from_scorer(criterion, get_scorer(criterion))
+    if callable(criterion):
+        return _from_scorer(getattr(criterion, "__name__", repr(criterion)), criterion)
+    raise TypeError(f"criterion must be a name, a Criterion or a callable, got {criterion!r}")
+
+
+def _from_scorer(name: str, scorer: Callable[..., float]) -> Criterion:
+    def judge(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+        return float(scorer(estimator, X, y))
+
+    return Criterion(name, judge, maximise=True)

@@ -1,0 +1,290 @@
+"""A race between learners under one clock: who is best on this data in the time there is?
+
+Runners are families of learners with search spaces.  All run on a small part of the rows first;
+those that are clearly behind drop out, the others go on with four times as many rows, and the time
+that remains is spent on settings of those in front.  Settings are judged on validation rows that
+no fit has seen; rows for the final, honest estimate must be kept away from the race by the caller.
+
+Successive halving: Jamieson and Talwalkar (2016).  Unlike there, a part's time and not its number
+of settings is fixed, and a runner stays as long as it is within two standard errors of the best.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from thresher.tune.cube import from_unit, reflect, to_unit
+from thresher.tune.significance import sign_test
+from thresher.tune.space import Choice, Space
+from thresher.tune.spaces import context_of, space_for
+
+__all__ = ["Outcome", "Race", "Runner", "Trial"]
+
+_FIRST_ROWS, _GROWTH = 2000, 4
+_VALIDATION, _MOST_VALIDATION = 0.2, 20_000
+_SURE = 0.1  # a larger model must be better at this level, or the smaller one is taken
+
+
+class Trial(NamedTuple):
+    """One fit: who, with which settings, on how many rows, how well and how fast."""
+
+    runner: str
+    params: dict[str, Any]
+    rows: int
+    loss: float
+    seconds: float
+    size: int
+    problem: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        params = {"learner": self.runner, **{k: _plain(v) for k, v in self.params.items()}}
+        known = {"rows": self.rows, "seconds": self.seconds, "size": self.size}
+        score = self.loss if math.isfinite(self.loss) else None
+        return {"params": params, "score": score, **known, "problem": self.problem}
+
+
+@dataclass
+class Runner:
+    """A family of learners; ``misses`` are the row-by-row losses of its best model."""
+
+    name: str
+    estimator: Any
+    best: Trial | None = None
+    misses: np.ndarray | None = None
+    model: Any = None
+    pace: float = math.inf  # seconds per row, the fastest seen: later fits compile nothing
+    trials: list[Trial] = field(default_factory=list)
+
+
+class Outcome(NamedTuple):
+    """The winner with its settings for all rows, why it was taken, and everything tried."""
+
+    name: str
+    params: dict[str, Any]
+    model: Any  # the winner as it was judged, fitted on ``rows`` of the rows
+    rows: int
+    reason: str
+    trials: list[Trial]
+
+
+class Race:
+    """Runs until ``deadline`` (of ``time.monotonic``), keeping time back for a fit on all rows.
+
+    ``told`` hears of every trial.
+    """
+
+    def __init__(
+        self, runners: dict[str, Any], X: Any, y: np.ndarray, weight: np.ndarray | None,
+        regression: bool, deadline: float, seed: int, told: Callable[[Trial], None] | None = None,
+    ):  # fmt: skip
+        self.runners = [Runner(name, estimator) for name, estimator in runners.items()]
+        self.regression, self.deadline, self.told = regression, deadline, told
+        self.rng = np.random.default_rng(seed)
+        self.X, self.y, self.weight = X, y, weight
+        self.train, self.validation = self._split()
+
+    # ------------------------------------------------------------ the race
+
+    def run(self) -> Outcome:
+        alive = list(self.runners)
+        sizes = self._sizes()
+        for k, rows in enumerate(sizes):
+            alive = self._rung(alive, rows, last=k == len(sizes) - 1)
+            if not alive:
+                break
+        tried = [trial for runner in self.runners for trial in runner.trials]
+        if not any(runner.best for runner in self.runners):
+            problems = {t.runner: t.problem for t in tried if t.problem}
+            told = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
+            raise ValueError(f"no learner could be fitted in the time given ({told or 'no time'})")
+        winner, reason = self._winner()
+        assert winner.best is not None
+        params = self._rescaled(winner.best.params, winner.best.rows, self.y.size)
+        return Outcome(winner.name, params, winner.model, winner.best.rows, reason, tried)
+
+    def _rung(self, alive: list[Runner], rows: int, last: bool) -> list[Runner]:
+        """Everyone's best settings on so many rows, then new settings while the time lasts."""
+        part = self.train[:rows]
+        started = time.monotonic()
+        share = 1.0 if last else 0.25
+        for runner in list(alive):
+            params = {} if runner.best is None else runner.best.params
+            before = rows if runner.best is None else runner.best.rows
+            if not self._time_for(runner, rows):
+                continue
+            self._try(runner, self._rescaled(params, before, rows), part)
+        alive = self._in_sight([r for r in alive if r.best is not None], rows)
+        for runner in alive:  # only a second fit tells the pace: the first one compiles
+            if len(runner.trials) == 1 and self._time_for(runner, rows):
+                self._try(runner, self._proposal(runner, part), part)
+        alive = sorted(alive, key=_loss)
+        end = min(self.deadline, started + share * (self.deadline - started))
+        while alive and time.monotonic() < end:
+            runner = alive[int(len(alive) * self.rng.random() ** 2)]  # those in front more often
+            if not self._time_for(runner, rows):
+                break
+            self._try(runner, self._proposal(runner, part), part)
+            alive = sorted(alive, key=_loss)
+        return self._in_sight(alive, rows)
+
+    def _in_sight(self, alive: list[Runner], rows: int) -> list[Runner]:
+        """Those within two standard errors of the best, the best first."""
+        here = [r for r in alive if r.best is not None and r.best.rows >= rows]
+        if not here:
+            return []
+        here = sorted(here, key=_loss)
+        return [r for r in here if _loss(r) <= _loss(here[0]) + 2.0 * self._error_of(here[0])]
+
+    def _error_of(self, runner: Runner) -> float:
+        assert runner.misses is not None
+        return float(np.std(runner.misses) / math.sqrt(max(runner.misses.size, 1)))
+
+    # ------------------------------------------------------------ settings
+
+    def _proposal(self, runner: Runner, part: np.ndarray) -> dict[str, Any]:
+        """A step from the best settings, mostly; or a new start."""
+        assert runner.best is not None
+        space = space_for(runner.estimator, self.X[part], self.y[part])
+        context = context_of(runner.estimator)
+        if len(runner.trials) % 3 == 0:
+            return space.sample(self.rng, context)
+        width = 0.3 / math.sqrt(1 + len(runner.trials) / 4)
+        drawn = space.sample(self.rng, context)
+        return {k: self._near(space, k, runner.best.params.get(k), v, width)
+                for k, v in drawn.items()}  # fmt: skip
+
+    def _near(self, space: Space, name: str, old: Any, drawn: Any, width: float) -> Any:
+        """A number close to the old one; a choice changes now and then."""
+        dimension = space.dimensions.get(name)
+        if old is None or dimension is None:
+            return drawn
+        if isinstance(dimension, Choice):
+            return drawn if self.rng.random() < width else old
+        distribution = dimension.distribution()
+        inside = min(max(old, dimension.low), dimension.high)
+        u = to_unit(distribution, inside) + width * self.rng.standard_normal()
+        return dimension.value(from_unit(distribution, reflect(u)))
+
+    def _rescaled(self, params: dict[str, Any], before: int, after: int) -> dict[str, Any]:
+        """alpha n is what carries over to another number of rows."""
+        if params.get("alpha") is None:
+            return params
+        return {**params, "alpha": params["alpha"] * before / after}
+
+    # ------------------------------------------------------------ one fit
+
+    def _try(self, runner: Runner, params: dict[str, Any], part: np.ndarray) -> None:
+        started = time.monotonic()
+        model, misses, problem = None, None, ""
+        try:
+            model = clone(runner.estimator).set_params(**params)
+            model.set_params(callbacks=[lambda event: time.monotonic() > self.deadline])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                weight = None if self.weight is None else self.weight[part]
+                model.fit(self.X[part], self.y[part], sample_weight=weight)
+                misses = self._misses(model)
+            model.callbacks = None
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            problem = str(error)[:200]
+        seconds = time.monotonic() - started
+        runner.pace = min(runner.pace, seconds / max(part.size, 1))
+        loss = float(np.mean(misses)) if misses is not None else math.inf
+        size = _size(model) if misses is not None else 0
+        trial = Trial(runner.name, params, int(part.size), loss, seconds, size, problem)
+        runner.trials.append(trial)
+        if misses is not None and self._better(trial, runner.best):
+            runner.best, runner.misses, runner.model = trial, misses, model
+        if self.told is not None:
+            self.told(trial)
+
+    def _better(self, trial: Trial, best: Trial | None) -> bool:
+        if best is None or trial.rows > best.rows:
+            return True  # more rows judge better than fewer, whatever they say
+        return math.isfinite(trial.loss) and trial.loss < best.loss
+
+    def _misses(self, model: Any) -> np.ndarray:
+        """1 for every validation row in the wrong class, or its squared miss."""
+        predicted, y = model.predict(self.X[self.validation]), self.y[self.validation]
+        if self.regression:
+            return (predicted - y) ** 2
+        return (predicted != y).astype(np.float64)
+
+    def _time_for(self, runner: Runner, rows: int) -> bool:
+        """Whether a fit on so many rows, and then one on all, would end in time."""
+        if len(runner.trials) < 2:
+            need = sum(trial.seconds for trial in runner.trials)
+        else:
+            need = 1.3 * runner.pace * (rows + self.y.size)
+        return time.monotonic() + need < self.deadline
+
+    # ------------------------------------------------------------ who wins
+
+    def _winner(self) -> tuple[Runner, str]:
+        """The best on the most rows; a smaller model if the best is not clearly better."""
+        most = max(r.best.rows for r in self.runners if r.best is not None)
+        here = [r for r in self.runners if r.best is not None and r.best.rows == most]
+        best = min(here, key=_loss)
+        for other in sorted(here, key=_model_size):
+            if other is best:
+                break
+            wins, losses, p = sign_test(other.misses, best.misses)
+            if p > _SURE and _loss(other) <= _loss(best) + 2.0 * self._error_of(best):
+                reason = (
+                    f"{best.name} was best ({_loss(best):.4g}), but not clearly better than the "
+                    f"smaller {other.name} ({_loss(other):.4g}; better on {losses} rows, worse on "
+                    f"{wins}, p = {p:.2f})"
+                )
+                return other, reason
+        return best, f"{best.name} had the lowest validation loss, {_loss(best):.4g}"
+
+    # ------------------------------------------------------------ rows
+
+    def _split(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to fit on, in random order, and rows to judge on."""
+        n = self.y.size
+        rows = self.rng.permutation(n)
+        size = min(max(int(_VALIDATION * n), 1), _MOST_VALIDATION)
+        if n < 10:
+            raise ValueError(f"{n} rows are too few to choose a learner")
+        train = rows[size:]
+        if not self.regression and np.unique(self.y[train]).size < 2:
+            raise ValueError("the rows hold one class only, or one member of the other")
+        return train, rows[:size]
+
+    def _sizes(self) -> list[int]:
+        sizes = [min(_FIRST_ROWS, self.train.size)]
+        while sizes[-1] < self.train.size:
+            sizes.append(min(sizes[-1] * _GROWTH, self.train.size))
+        return sizes
+
+
+def _loss(runner: Runner) -> float:
+    return runner.best.loss if runner.best is not None else math.inf
+
+
+def _model_size(runner: Runner) -> int:
+    return runner.best.size if runner.best is not None else 0
+
+
+def _size(model: Any) -> int:
+    """Numbers that a model keeps."""
+    arrays = [getattr(model, name, None) for name in ("coef_", "support_vectors_", "dual_coef_")]
+    landmarks = getattr(getattr(model, "map_", None), "landmarks_", None)
+    return sum(
+        int(a.nnz if hasattr(a, "nnz") else np.count_nonzero(a))
+        for a in [*arrays, landmarks]
+        if a is not None
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str | None) else repr(value)

@@ -1,0 +1,338 @@
+"""The sampler: its rules against plain NumPy, its replay, and whether it finds minima."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState
+from scipy.optimize import minimize
+
+from thresher.tune import CSASampler, KeyedRandomSampler
+from thresher.tune.csa import acceptance, balanced_temperature, controlled, variance
+from thresher.tune.cube import from_unit, reflect, to_unit
+from thresher.tune.directional import compass
+from thresher.tune.simplex import nelder_mead
+
+
+@pytest.fixture(autouse=True)
+def _no_log_lines():
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    yield
+    optuna.logging.set_verbosity(before)
+
+
+# ------------------------------------------------------------ the rules
+
+
+@pytest.mark.parametrize("energies", [[1.0, 2.0, 3.0], [0.1, 0.1], [5.0], [1e6, -1e6, 0.0, 3.0]])
+@pytest.mark.parametrize("temperature", [1e-3, 1.0, 1e4])
+def test_acceptance_is_the_formula_and_sums_to_one(energies, temperature):
+    e = np.array(energies)
+    got = acceptance(e, temperature)
+    top = max(energies)
+    terms = [math.exp((v - top) / temperature) for v in energies]
+    np.testing.assert_allclose(got, [t / sum(terms) for t in terms], rtol=1e-12)
+    assert got.sum() == pytest.approx(1.0)
+    assert np.argmax(got) == np.argmax(e)  # the worst chain wanders most
+
+
+def test_control_moves_the_temperature_towards_the_wanted_variance():
+    q, energies = 5, np.array([1.0, 2.0, 4.0, 4.5, 7.0])
+    even, one = np.full(q, 1 / q), np.eye(q)[0]
+    assert variance(even) == pytest.approx(0.0)
+    assert variance(one) == pytest.approx((q - 1) / q**2)  # the largest there is
+    assert controlled(even, 2.0, 0.05) == pytest.approx(1.9)
+    assert controlled(one, 2.0, 0.05) == pytest.approx(2.1)
+    temperature = 100.0
+    for _ in range(400):
+        temperature = controlled(acceptance(energies, temperature), temperature, 0.05)
+    goal = 0.99 * (q - 1) / q**2
+    assert variance(acceptance(energies, temperature)) == pytest.approx(goal, rel=0.02)
+
+
+def test_first_temperature_has_the_wanted_variance_in_any_unit():
+    energies = np.array([1.0, 2.0, 4.0, 4.5, 7.0])
+    for unit in (1e-6, 1.0, 1e8):
+        temperature = balanced_temperature(unit * energies)
+        got = variance(acceptance(unit * energies, temperature))
+        assert got == pytest.approx(0.99 * 4 / 25, rel=1e-6)
+    assert balanced_temperature(np.ones(3)) > 0.0
+
+
+def reference_replay(values, q, seed, rng_of, alpha=0.05):
+    """Energies of the chains after whole generations, written without the package."""
+    energy = [None] * q
+    temperature = None
+    for g in range(len(values) // q):
+        chance = [0.0] * q
+        if g:
+            e = np.array(energy)
+            if temperature is None:
+                temperature = balanced_temperature(e)
+            w = np.exp((e - e.max()) / temperature)
+            chance = w / w.sum()
+            low = np.mean(chance**2) - 1 / q**2 < 0.99 * (q - 1) / q**2
+            temperature *= 1 - alpha if low else 1 + alpha
+        for i in range(q):
+            t = g * q + i
+            new = values[t]
+            if energy[i] is None or new <= energy[i] or rng_of(t).random() < chance[i]:
+                energy[i] = new
+    return energy, temperature
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_replay_accepts_what_the_rule_accepts(direction):
+    values = list(np.random.default_rng(0).normal(size=60))
+    study = optuna.create_study(direction=direction)
+    for v in values:
+        study.add_trial(optuna.create_trial(params={"x": 0.5}, value=v,
+                        distributions={"x": FloatDistribution(0, 1)}))  # fmt: skip
+    sampler = CSASampler(seed=3)
+    chains = sampler.replay(study, study.trials)
+    sign = -1.0 if direction == "maximize" else 1.0
+    energy, temperature = reference_replay(
+        [sign * v for v in values], 5, 3, lambda t: sampler._rng(study, t, "accept?")
+    )
+    assert [sign * p.value for p in chains.points] == pytest.approx(energy)
+    assert chains.temperature == pytest.approx(temperature)
+    assert sign * chains.best.value == min(energy)
+
+
+def test_pruned_and_failed_trials_are_never_accepted():
+    study = optuna.create_study(sampler=CSASampler(2, seed=0))
+    for state in (TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED, TrialState.COMPLETE):
+        trial = study.ask()
+        trial.suggest_float("x", 0, 1)
+        study.tell(trial, 1.0 if state == TrialState.COMPLETE else None, state=state)
+    chains = study.sampler.replay(study, study.trials)
+    assert [p.number for p in chains.points] == [0, 3]
+
+
+# ------------------------------------------------------------ the cube
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        FloatDistribution(-2, 3),
+        FloatDistribution(1e-6, 1e3, log=True),
+        FloatDistribution(0, 1, step=0.25),
+        FloatDistribution(2, 2),
+        IntDistribution(1, 9),
+        IntDistribution(1, 1000, log=True),
+        IntDistribution(0, 10, step=5),
+        CategoricalDistribution(["a", "b", None]),
+    ],
+)
+def test_unit_cube_round_trip(distribution):
+    for u in np.linspace(0, 1, 41):
+        value = from_unit(distribution, u)
+        assert distribution._contains(distribution.to_internal_repr(value))
+        again = from_unit(distribution, to_unit(distribution, value))
+        assert again == value or again == pytest.approx(value, rel=1e-12)
+
+
+def test_whole_numbers_are_equally_likely():
+    counts = np.bincount([from_unit(IntDistribution(0, 3), u) for u in np.linspace(0, 1, 4001)])
+    assert np.all(np.abs(counts - 1000) <= 2)
+
+
+def test_reflection_stays_inside():
+    assert [reflect(u) for u in (-0.25, 0.5, 1.25, 2.5, -3.75)] == [0.25, 0.5, 0.75, 0.5, 0.25]
+
+
+# ------------------------------------------------------------ minima
+
+
+def sphere(trial):
+    return sum((trial.suggest_float(f"x{i}", -5, 5) - 0.7 * i + 0.3) ** 2 for i in range(4))
+
+
+def rosenbrock(trial):
+    x, y = trial.suggest_float("x", -2, 2), trial.suggest_float("y", -2, 2)
+    return (1 - x) ** 2 + 100 * (y - x * x) ** 2
+
+
+def rastrigin(trial):
+    x = [trial.suggest_float(f"x{i}", -4.12, 5.12) for i in range(2)]
+    return sum(10 + v * v - 10 * math.cos(2 * math.pi * v) for v in x)
+
+
+def mixed(trial):
+    kind = trial.suggest_categorical("kind", ["a", "b", "c"])
+    value = (math.log10(trial.suggest_float("alpha", 1e-6, 1e2, log=True)) + 3) ** 2
+    if kind == "b":
+        return value + (trial.suggest_int("m", 1, 30) - 17) ** 2 / 60
+    return value + (2 if kind == "a" else 1 + trial.suggest_float("tau", 0, 1))
+
+
+@pytest.mark.parametrize("function", [sphere, rosenbrock, rastrigin, mixed])
+def test_better_than_random_at_equal_evaluations(function):
+    def typical(make):
+        found = []
+        for seed in range(10):
+            study = optuna.create_study(sampler=make(seed))
+            study.optimize(function, n_trials=80)
+            found.append(study.best_value)
+        return float(np.exp(np.mean(np.log(np.array(found) + 1e-12))))
+
+    ours = typical(lambda seed: CSASampler(seed=seed))
+    assert ours < 0.8 * typical(KeyedRandomSampler)
+
+
+def test_first_generation_covers_each_parameter():
+    study = optuna.create_study(sampler=CSASampler(8, seed=1))
+    study.optimize(sphere, n_trials=8)
+    for name in ("x0", "x3"):
+        cells = sorted(int(to_unit(FloatDistribution(-5, 5), t.params[name]) * 8) for t in
+                       study.trials)  # fmt: skip
+        assert cells == list(range(8))
+
+
+# ------------------------------------------------------------ replay
+
+
+def settings_of(study):
+    return [t.params for t in study.trials]
+
+
+def test_resumed_study_proposes_what_an_uninterrupted_one_does(tmp_path):
+    whole = optuna.create_study(sampler=CSASampler(seed=5))
+    whole.optimize(mixed, n_trials=33)
+    url = f"sqlite:///{tmp_path}/study.db"
+    for trials in (7, 11, 15):
+        part = optuna.create_study(
+            storage=url, study_name="s", sampler=CSASampler(seed=5), load_if_exists=True
+        )
+        part.optimize(mixed, n_trials=trials)
+    assert settings_of(part) == settings_of(whole)
+
+
+def test_a_generation_does_not_depend_on_the_order_of_its_ends():
+    def run(order):
+        study = optuna.create_study(sampler=CSASampler(4, seed=2))
+        for _ in range(5):
+            trials = [study.ask() for _ in range(4)]
+            values = [mixed(t) for t in trials]
+            for k in order:
+                study.tell(trials[k], values[k])
+        return settings_of(study)
+
+    assert run([0, 1, 2, 3]) == run([2, 0, 3, 1])
+
+
+def test_a_seed_that_was_not_given_is_kept_with_the_study():
+    study = optuna.create_study(sampler=CSASampler())
+    study.optimize(sphere, n_trials=6)
+    kept = study.user_attrs["csa_seed"]
+    again = optuna.create_study(sampler=CSASampler(seed=kept))
+    again.optimize(sphere, n_trials=6)
+    assert settings_of(again) == settings_of(study)
+
+
+def test_bad_options():
+    for wrong in ({"chains": 0}, {"T_gen0": 0.0}, {"T_ac0": -1.0}, {"alpha": 1.0}, {"pull": 2.0}):
+        with pytest.raises(ValueError, match=next(iter(wrong)).split("0")[0][:1]):
+            CSASampler(**wrong)
+    study = optuna.create_study(directions=["minimize"] * 2, sampler=CSASampler(seed=0))
+    with pytest.raises(ValueError, match="one objective"):
+        study.ask().suggest_float("x", 0, 1)
+
+
+@pytest.mark.slow
+def test_killed_search_goes_on_as_if_nothing_had_happened(tmp_path):
+    script = textwrap.dedent(
+        """
+        import sys, time
+        from sklearn.datasets import load_iris
+        from thresher import LinearClassifier
+        from thresher.tune import TunedClassifier
+        X, y = load_iris(return_X_y=True)
+        slow = lambda event: time.sleep(0.2)
+        path = sys.argv[1] if len(sys.argv) > 1 else None
+        model = TunedClassifier(
+            LinearClassifier(), n_trials=20, random_state=0, cv=3, callbacks=[slow], storage=path
+        ).fit(X, y)
+        print([t["params"] for t in model.trials_], model.best_params_)
+        """
+    )
+    run = [sys.executable, "-c", script]
+    wanted = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    path = str(tmp_path / "killed.db")
+    for _ in range(2):
+        child = subprocess.Popen([*run, path], stdout=subprocess.DEVNULL)
+        before = _finished(path)
+        deadline = time.time() + 60
+        while _finished(path) < before + 4 and time.time() < deadline:
+            time.sleep(0.05)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    assert 8 <= _finished(path) < 20
+    got = subprocess.run([*run, path], capture_output=True, text=True, check=True).stdout
+    assert got == wanted
+
+
+def _finished(path):
+    import sqlite3
+
+    if not os.path.exists(path):
+        return 0
+    try:
+        with sqlite3.connect(path) as db:
+            return db.execute("select count(*) from trials where state='COMPLETE'").fetchone()[0]
+    except sqlite3.Error:
+        return 0
+
+
+# ------------------------------------------------------------ local searches
+
+
+def drive(proposals, f, most=400):
+    seen, best = 0, math.inf
+    try:
+        points = next(proposals)
+        while seen < most:
+            values = np.array([f(p) for p in points])
+            seen, best = seen + len(points), min(best, values.min())
+            points = proposals.send(values)
+    except StopIteration:
+        pass
+    return best, seen
+
+
+@pytest.mark.parametrize("method", [nelder_mead, compass])
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_local_searches_find_the_minimum_of_a_quadratic(method, d):
+    A = np.eye(d) + 0.5 * np.ones((d, d))
+    centre = np.linspace(0.3, 0.7, d)
+
+    def f(u):
+        return float((u - centre) @ A @ (u - centre))
+
+    start = np.full(d, 0.9)
+    best, seen = drive(method(start, f(start)), f)
+    scipy = minimize(f, start, method="Nelder-Mead", bounds=[(0, 1)] * d, options={"maxfev": seen})
+    assert best < 1e-6
+    assert best < max(10 * scipy.fun, 1e-6)
+
+
+@pytest.mark.parametrize("method", [nelder_mead, compass])
+def test_local_searches_stay_in_the_cube_and_survive_failures(method):
+    def f(u):
+        assert np.all((u >= 0) & (u <= 1))
+        return math.inf if u[0] > 0.6 else float(np.sum((u - [0.55, 0.0]) ** 2))
+
+    start = np.array([0.2, 0.9])
+    best, _ = drive(method(start, f(start)), f)
+    assert best < 1e-3
+    assert drive(method(np.empty(0), 1.0), f) == (math.inf, 0)
