@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -95,3 +97,22 @@ def test_the_command_line_offers_them(tmp_path, monkeypatch, capsys):
     assert code == 0, err
     code, _, err = thresher("train", path, "-t", "y", "--learner", "trees")
     assert (code, "choose one of" in err) == (5, True)
+
+
+@pytest.mark.parametrize("memory", [1 << 30, SMALL])
+def test_a_budget_finds_the_learner(memory, monkeypatch):
+    """With a clock that takes a fifth of a second for every look at it: a short race."""
+    ticks = itertools.count()
+    fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks), perf_counter=lambda: 0.0)
+    monkeypatch.setattr("thresher.tune.race.time", fake)
+    monkeypatch.setattr("thresher.training.session.time", fake)
+    model = train(X, BOARD, budget=40, memory=memory)
+    assert model.training["learner"] in ("kernel", "budgeted", "hyperplanes")
+    assert model.training["held_out"]["error"] < 0.1
+    assert model.training["held_out"]["log_loss"] < 0.4  # calibrated
+    assert {t["params"]["learner"] for t in model.training["trials"]} >= {"linear", "kernel"}
+    assert model.training["reason"]
+    with pytest.raises(ValueError, match="do not give them"):
+        train(X, BOARD, budget=40, learner="kernel")
+    with pytest.raises(ValueError, match="positive number"):
+        train(X, BOARD, budget=-1)

@@ -27,7 +27,9 @@ _HOMES = {
     "thresher.penalties": ["L1", "L2", "Box", "ElasticNet", "Penalty", "WeightedL1", "WeightedL2"],
     "thresher.registry": ["register"],
     "thresher.solvers": ["Status"],
-    "thresher.tune": ["CSASampler", "TunedClassifier", "TunedRegressor"],
+    "thresher.tune": [
+        "AutoClassifier", "AutoRegressor", "CSASampler", "TunedClassifier", "TunedRegressor",
+    ],
     "thresher.training": ["Model", "load_model", "save_model", "train"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -72,7 +74,13 @@ if TYPE_CHECKING:
     from thresher.registry import register
     from thresher.solvers import Status
     from thresher.training import Model, load_model, save_model, train
-    from thresher.tune import CSASampler, TunedClassifier, TunedRegressor
+    from thresher.tune import (
+        AutoClassifier,
+        AutoRegressor,
+        CSASampler,
+        TunedClassifier,
+        TunedRegressor,
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -135,6 +135,10 @@ def train(
                                 "loss.tau=0.3, solver.batch=10, n_jobs=2 (again for more).",
                                 rich_help_panel=_LEARNER)
     ] = [],
+    budget: Annotated[
+        str | None, typer.Option(help="Race all learners for 60s, 5m, ... and take the best; "
+                                 "finds --learner and its settings.", rich_help_panel=_RUN)
+    ] = None,
     passes: Annotated[
         int | None, typer.Option(min=1, help="Over the data; by its size.",
                                     rich_help_panel=_RUN)
@@ -204,8 +208,9 @@ def train(
     params |= {"order": "sequential"} if sequential else {}
     work.train(
         data, {**reading, **columns}, {**params, **o.parse_assignments(assign)}, plugin,
-        json, quiet, learner=learner, model=model, passes=passes, holdout=holdout,
-        memory=o.parse_size(memory), scan=scan, seed=seed, checkpoint=checkpoint, resume=resume,
+        json, quiet, learner=learner, budget=o.parse_seconds(budget), model=model,
+        passes=passes, holdout=holdout, memory=o.parse_size(memory), scan=scan, seed=seed,
+        checkpoint=checkpoint, resume=resume,
     )  # fmt: skip
 
 

@@ -135,6 +135,21 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_seconds(text: str | None) -> float | None:
+    """'60s', '5m', '1h' or a number of seconds."""
+    if text is None:
+        return None
+    word = text.strip().lower()
+    scale = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(word[-1:], 1.0)
+    try:
+        seconds = float(word.rstrip("smh")) * scale
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < float("inf"):
+        raise ValueError(f"{text!r} is not a time: write 60s or 5m")
+    return seconds
+
+
 def read_config(path: Path, known: set[str]) -> dict[str, Any]:
     """Option values from a TOML file; sections [data], [train] and [set] are only for order."""
     try:

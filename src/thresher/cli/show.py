@@ -104,6 +104,8 @@ def training_line(event: Any, rate: float) -> str:
     parts = [event.stage, f"{event.rows:,} rows", f"{rate:,.0f} rows/s"]
     if event.planned:
         parts.append(f"pass {min(event.passes + 1, event.planned)}/{event.planned}")
+    if "validation" in event.metrics:
+        parts.append(f"best validation loss {event.metrics['validation']:.4g}")
     for name, label in (("error", "held-out error"), ("rmse", "held-out RMSE")):
         if name in event.metrics:
             value = event.metrics[name]
@@ -200,6 +202,9 @@ def story(training: dict[str, Any], path: str | None) -> Table:
         rows += f", {training['bad_rows']:,} bad ones left out"
     table.add_row("rows", rows)
     table.add_row("learner", training["described"])
+    if training.get("reason"):
+        tried = len(training["trials"])
+        table.add_row("why", f"{training['reason']} ({tried} fits tried)")
     table.add_row("features", f"{training['features']:,}, {training['size']}")
     table.add_row("passes", f"{training['passes']}: {training['advice']}")
     table.add_row("time", f"{training['seconds']:.1f} s")

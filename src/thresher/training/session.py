@@ -18,6 +18,7 @@ from thresher.registry import resolve
 from thresher.solvers import Solver, Status
 from thresher.training.by_partial_fit import PartialFits
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
+from thresher.training.choosing import Choice, choose
 from thresher.training.holdout import HoldOut
 from thresher.training.in_memory import fit_in_memory
 from thresher.training.intake import Intake, take_in
@@ -30,6 +31,7 @@ from thresher.training.streaming import Streaming, new_job
 __all__ = ["Progress", "Training", "run", "train"]
 
 MEMORY = 1 << 30
+_UNDECIDED = Choice("linear", None, "", [])
 _HELD_BYTES, _MOST_HELD = 32 << 20, 100_000
 
 
@@ -52,6 +54,7 @@ class Training:
 
     params: dict[str, Any] = field(default_factory=dict)  # of the estimator
     learner: str = "linear"
+    budget: float | None = None  # seconds: race all learners and take the best
     passes: int | None = None
     holdout: float = 0.1
     memory: int = MEMORY
@@ -70,6 +73,7 @@ def train(
     y: Any = None,
     *,
     learner: str = "linear",
+    budget: float | None = None,
     params: dict[str, Any] | None = None,
     passes: int | None = None,
     holdout: float = 0.1,
@@ -89,6 +93,9 @@ def train(
     data, y, options : as :func:`thresher.open_data` takes them (``target=``, ``weight=``, ...)
     learner : "linear", "kernel" (fixed-size kernel machine), "budgeted" (kernel machine on a budget
         of support vectors) or "hyperplanes" (several linear functions per class)
+    budget : seconds to spend in all: linear, sparse linear, kernel, budgeted and multi-hyperplane
+        learners race on the rows (on the first ones, where not all fit in memory), and the best is
+        trained on all; ``learner`` and ``params`` are then found and not given
     params : parameters of the learner's estimator, ``{"loss": "logistic"}``; features are scaled
         unless it says otherwise or the rows are a sparse matrix
     passes : over the data; None: by its size
@@ -112,13 +119,11 @@ def train(
     """
     dataset = data if isinstance(data, DataSet) else open_data(data, y, **options)
     every = Every.parse(checkpoint) if checkpoint else None
-    trained = run(
-        dataset,
-        Training(
-            params or {}, learner, passes, holdout, memory, scan, seed, every, model, resume,
-            listener=listener,
-        ),
-    )  # fmt: skip
+    how = Training(
+        params or {}, learner, budget, passes, holdout, memory, scan, seed, every, model, resume
+    )
+    how.listener = listener
+    trained = run(dataset, how)
     if model is not None:
         trained.save(model)
     return trained
@@ -140,6 +145,7 @@ class _Run:
         row_bytes = max(self.schema.row_bytes, 1)
         most = min(_MOST_HELD, max(1000, _HELD_BYTES // row_bytes))
         self.hold = HoldOut(how.holdout, most, how.seed)
+        self.learner, self.choice = how.learner, None if how.budget is None else _UNDECIDED
         self.planned: int | None = None
         self.total: int | None = data.n_rows
 
@@ -147,19 +153,38 @@ class _Run:
         how, estimator = self.how, self.estimator
         intake = take_in(self.data, self.hold, how.memory, how.scan, self._told_reading)
         self.total = None
+        if how.budget is not None:
+            estimator = self._choose(intake)
         in_memory = intake.kept is not None and not _streams(estimator)
-        calibrating = getattr(estimator, "calibrate", None) is not None and not in_memory
+        raced = how.budget is not None and self.classes.size > 0
+        calibrating = raced or (getattr(estimator, "calibrate", None) is not None and not in_memory)
         self.judge = Judge(self.hold, self.schema, calibrating)
         self.history: list[dict[str, Any]] = []
         if in_memory:
             status = self._fit(intake)
         else:
-            status = self._stream(intake) if how.learner == "linear" else self._feed(intake)
+            status = self._stream(intake) if self.learner == "linear" else self._feed(intake)
+        if raced:
+            estimator.calibrate = "sigmoid"
         if calibrating:
             self.judge.calibrate(estimator)
         self.judge.measure(estimator)
         rows = intake.looked - self.hold.size
         return Model(estimator, self.schema, self._story(rows, in_memory, status))
+
+    def _choose(self, intake: Intake) -> Any:
+        """Race for the budget; the winner takes the place of the estimator."""
+        how = self.how
+        assert how.budget is not None
+        if how.params or how.learner != "linear":
+            raise ValueError("a budget finds the learner and its settings: do not give them too")
+        if not how.budget > 0.0:
+            raise ValueError(f"the budget must be a positive number of seconds, got {how.budget}")
+        began = time.monotonic() - (time.perf_counter() - self.started)
+        told = self._told_racing
+        choice = choose(intake, self.schema, self.classes, how.budget, began, how.seed, told)
+        self.learner, self.estimator, self.choice = choice.learner, choice.estimator, choice
+        return self.estimator
 
     # ------------------------------------------------------------ the two ways
 
@@ -248,6 +273,17 @@ class _Run:
     def _told_reading(self, rows: int) -> None:
         self._tell("reading", rows, 0, 0)
 
+    def _told_racing(self, trial: Any) -> None:
+        """The race's losses are on validation rows, not on the held-out ones."""
+        if self.how.listener is not None:
+            self.best_loss = min(getattr(self, "best_loss", np.inf), trial.loss)
+            metrics = {"validation": self.best_loss} if np.isfinite(self.best_loss) else {}
+            seconds = time.perf_counter() - self.started
+            stage = f"racing ({trial.runner})"
+            self.how.listener(
+                Progress(stage, trial.rows, None, 0, None, metrics, trial.size, seconds)
+            )
+
     def _told_learning(self, rows: int, passes: int, nonzeros: int) -> None:
         self._tell("learning", rows, passes, nonzeros)
 
@@ -270,7 +306,7 @@ class _Run:
             "features": int(self.schema.n_features),
             "in_memory": in_memory,
             "passes": int(estimator.n_iter_),
-            "learner": self.how.learner,
+            "learner": self.learner,
             "described": described(estimator),
             "size": size,
             "nonzeros": nonzeros,
@@ -278,6 +314,8 @@ class _Run:
             "advice": str(status),
             "held_out": self.judge.metrics,
             "history": self.history,
+            "reason": self.choice.reason if self.choice else "",
+            "trials": self.choice.trials if self.choice else [],
             "seed": self.how.seed,
             "seconds": round(time.perf_counter() - self.started, 3),
         }

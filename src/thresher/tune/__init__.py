@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
+    "thresher.tune.auto": ["AutoClassifier", "AutoRegressor"],
     "thresher.tune.criteria": ["CRITERIA", "Criterion", "sparse_error"],
     "thresher.tune.csa": ["CSASampler", "KeyedRandomSampler"],
     "thresher.tune.pruning": ["HopelessPruner"],
@@ -22,19 +23,45 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = sorted(_HOME)
+__all__ = [
+    "CRITERIA",
+    "AutoClassifier",
+    "AutoRegressor",
+    "CSASampler",
+    "Choice",
+    "Comparison",
+    "Criterion",
+    "Float",
+    "HopelessPruner",
+    "Int",
+    "KeyedRandomSampler",
+    "SearchFailed",
+    "Space",
+    "StudyError",
+    "TrialEvent",
+    "TunedClassifier",
+    "TunedRegressor",
+    "compare",
+    "declare",
+    "make_folds",
+    "paired_t_test",
+    "sign_test",
+    "space_for",
+    "sparse_error",
+]
 
 if TYPE_CHECKING:
-    from thresher.tune.criteria import CRITERIA, Criterion, sparse_error  # noqa: F401
-    from thresher.tune.csa import CSASampler, KeyedRandomSampler  # noqa: F401
-    from thresher.tune.pruning import HopelessPruner  # noqa: F401
-    from thresher.tune.records import SearchFailed, TrialEvent  # noqa: F401
-    from thresher.tune.significance import Comparison, compare, paired_t_test, sign_test  # noqa: F401
-    from thresher.tune.space import Choice, Float, Int, Space  # noqa: F401
-    from thresher.tune.spaces import declare, space_for  # noqa: F401
-    from thresher.tune.storage import StudyError  # noqa: F401
-    from thresher.tune.tuned import TunedClassifier, TunedRegressor  # noqa: F401
-    from thresher.tune.validation import make_folds  # noqa: F401
+    from thresher.tune.auto import AutoClassifier, AutoRegressor
+    from thresher.tune.criteria import CRITERIA, Criterion, sparse_error
+    from thresher.tune.csa import CSASampler, KeyedRandomSampler
+    from thresher.tune.pruning import HopelessPruner
+    from thresher.tune.records import SearchFailed, TrialEvent
+    from thresher.tune.significance import Comparison, compare, paired_t_test, sign_test
+    from thresher.tune.space import Choice, Float, Int, Space
+    from thresher.tune.spaces import declare, space_for
+    from thresher.tune.storage import StudyError
+    from thresher.tune.tuned import TunedClassifier, TunedRegressor
+    from thresher.tune.validation import make_folds
 
 
 def __getattr__(name: str) -> Any:

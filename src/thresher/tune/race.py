@@ -97,7 +97,7 @@ class Race:
         alive = list(self.runners)
         sizes = self._sizes()
         for k, rows in enumerate(sizes):
-            alive = self._rung(alive, rows, last=k == len(sizes) - 1)
+            alive = self._rung(alive, rows, patience=0.5**k, last=k == len(sizes) - 1)
             if not alive:
                 break
         tried = [trial for runner in self.runners for trial in runner.trials]
@@ -110,7 +110,7 @@ class Race:
         params = self._rescaled(winner.best.params, winner.best.rows, self.y.size)
         return Outcome(winner.name, params, winner.model, winner.best.rows, reason, tried)
 
-    def _rung(self, alive: list[Runner], rows: int, last: bool) -> list[Runner]:
+    def _rung(self, alive: list[Runner], rows: int, patience: float, last: bool) -> list[Runner]:
         """Everyone's best settings on so many rows, then new settings while the time lasts."""
         part = self.train[:rows]
         started = time.monotonic()
@@ -121,7 +121,7 @@ class Race:
             if not self._time_for(runner, rows):
                 continue
             self._try(runner, self._rescaled(params, before, rows), part)
-        alive = self._in_sight([r for r in alive if r.best is not None], rows)
+        alive = self._in_sight([r for r in alive if r.best is not None], rows, patience)
         for runner in alive:  # only a second fit tells the pace: the first one compiles
             if len(runner.trials) == 1 and self._time_for(runner, rows):
                 self._try(runner, self._proposal(runner, part), part)
@@ -133,15 +133,19 @@ class Race:
                 break
             self._try(runner, self._proposal(runner, part), part)
             alive = sorted(alive, key=_loss)
-        return self._in_sight(alive, rows)
+        return self._in_sight(alive, rows, patience)
 
-    def _in_sight(self, alive: list[Runner], rows: int) -> list[Runner]:
-        """Those within two standard errors of the best, the best first."""
+    def _in_sight(self, alive: list[Runner], rows: int, patience: float) -> list[Runner]:
+        """Those within two standard errors, or a share of the loss, of the best; the best first.
+
+        The share falls from half at the start: flexible learners need rows to show what they can.
+        """
         here = [r for r in alive if r.best is not None and r.best.rows >= rows]
         if not here:
             return []
         here = sorted(here, key=_loss)
-        return [r for r in here if _loss(r) <= _loss(here[0]) + 2.0 * self._error_of(here[0])]
+        slack = max(2.0 * self._error_of(here[0]), 0.5 * patience * _loss(here[0]))
+        return [r for r in here if _loss(r) <= _loss(here[0]) + slack]
 
     def _error_of(self, runner: Runner) -> float:
         assert runner.misses is not None

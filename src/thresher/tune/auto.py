@@ -1,0 +1,229 @@
+"""``AutoClassifier`` and ``AutoRegressor``: the best model that can be had in a given time."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from thresher import estimators
+from thresher.estimators import _calibration, _input
+from thresher.tune.race import Outcome, Race, Trial
+
+__all__ = ["AutoClassifier", "AutoRegressor", "contestants"]
+
+_SETTING_OUT = 0.9  # share of the budget for the race: the rest is the final fit's and the judge's
+_HELD_OUT, _MOST_HELD_OUT = 0.1, 20_000
+
+
+def contestants(regression: bool, sparse: bool, seed: int | None = 0) -> dict[str, Any]:
+    """The learners that race, with defaults that suit dense or sparse rows."""
+    common: dict[str, Any] = {"scale": not sparse, "random_state": seed}
+    if regression:
+        return {
+            "linear": estimators.LinearRegressor(**common),
+            "sparse linear": estimators.LinearRegressor(penalty="l1", **common),
+            "kernel": estimators.KernelRegressor(**common),
+            "budgeted": estimators.BudgetedRegressor(**common),
+        }
+    return {
+        "linear": estimators.LinearClassifier(**common),
+        "sparse linear": estimators.LinearClassifier("logistic", penalty="l1", **common),
+        "hyperplanes": estimators.MultiHyperplaneClassifier(**common),
+        "kernel": estimators.KernelClassifier(**common),
+        "budgeted": estimators.BudgetedClassifier(**common),
+    }
+
+
+class _Auto(BaseEstimator):
+    """What the two share: hold out, race, fit the winner on all other rows, judge it."""
+
+    _regression: bool
+
+    def __init__(
+        self, budget: float = 60.0, *, learners: Any = None, random_state: Any = None,
+        verbose: int = 0,
+    ):  # fmt: skip
+        self.budget = budget
+        self.learners = learners
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _race(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """Fit ``best_estimator_``; returns the rows that were held out."""
+        if not (np.isfinite(self.budget) and self.budget > 0.0):
+            raise ValueError(f"budget must be a positive number of seconds, got {self.budget}")
+        started = time.monotonic()
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        held, rest = self._hold_out(y, seed)
+        given = None if weight is None else weight[rest]
+        runners = self._runners(hasattr(X, "indptr"), seed)
+        deadline = started + _SETTING_OUT * self.budget
+        race = Race(runners, X[rest], y[rest], given, self._regression, deadline, seed, self._told)
+        outcome = race.run()
+        self.best_estimator_ = self._final(runners[outcome.name], outcome, race, started)
+        self.learner_, self.best_params_ = outcome.name, outcome.params
+        self.reason_, self.trials_ = outcome.reason, [t.as_dict() for t in outcome.trials]
+        self.seconds_ = time.monotonic() - started
+        self._race_of = race
+        return held
+
+    def _runners(self, sparse: bool, seed: int) -> dict[str, Any]:
+        known = contestants(self._regression, sparse, seed)
+        if self.learners is None:
+            return known
+        if isinstance(self.learners, dict):
+            return dict(self.learners)
+        unknown = [name for name in self.learners if name not in known]
+        if unknown:
+            raise ValueError(f"learner {unknown[0]!r} is unknown: choose from {', '.join(known)}")
+        return {name: known[name] for name in self.learners}
+
+    def _hold_out(self, y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        if y.size < 20:
+            raise ValueError(f"{y.size} rows are too few to choose a learner and to judge it")
+        rows = np.random.default_rng([seed, 1]).permutation(y.size)
+        size = min(max(int(_HELD_OUT * y.size), 1), _MOST_HELD_OUT)
+        return np.sort(rows[:size]), np.sort(rows[size:])
+
+    def _final(self, estimator: Any, outcome: Outcome, race: Race, started: float) -> Any:
+        """The winner on all rows of the race if there is time, else as it was judged."""
+        left = started + self.budget - time.monotonic()
+        pace = next(r.pace for r in race.runners if r.name == outcome.name)
+        if 1.3 * pace * race.y.size > left:
+            self.rows_ = outcome.rows
+            return outcome.model
+        hard = started + 1.05 * self.budget
+        model = clone(estimator).set_params(**outcome.params)
+        model.callbacks = [lambda event: time.monotonic() > hard]
+        model.fit(race.X, race.y, sample_weight=race.weight)
+        model.callbacks = None
+        self.rows_ = int(race.y.size)
+        return model
+
+    def _told(self, trial: Trial) -> None:
+        if self.verbose:
+            loss = f"loss {trial.loss:.4g}" if not trial.problem else f"failed: {trial.problem}"
+            line = f"{trial.runner}  {trial.rows} rows  {loss}  {trial.seconds:.2f} s"
+            print(f"[thresher] {line}", flush=True)
+
+    def predict(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = True  # the clock decides how much is tried
+        return tags
+
+
+_SHARED = """
+    Parameters
+    ----------
+    budget : float, default=60
+        Seconds, all in all; a single fit that is longer than foreseen is stopped.
+    learners : list of names, dict of estimators, or None, default=None
+        Who races; None: all that fit the task.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        Print a line for every fit.
+
+    Attributes
+    ----------
+    best_estimator_ : the winner, fitted on all rows but the held-out ones
+    learner_, best_params_, reason_ : who won, with which settings, and why
+    held_out_score_ : float
+        {measure} on rows that neither the race nor the final fit has seen.
+    trials_ : list of dict
+        Everything that was tried.
+    rows_ : int
+        Rows that the winner was fitted on; fewer than all where the time ran out.
+    seconds_ : float
+"""
+
+
+class AutoClassifier(ClassifierMixin, _Auto):
+    __doc__ = f"""The best classifier in ``budget`` seconds, with calibrated probabilities.
+
+    Linear, sparse linear, multi-hyperplane, fixed-size kernel and budgeted learners race (see
+    ``thresher.tune.race``); where the best is not clearly better than a smaller model, the smaller
+    one is taken.
+{_SHARED.format(measure="Share of right predictions")}
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from thresher import AutoClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = AutoClassifier(budget=20, learners=["linear"], random_state=0).fit(X, y)
+    >>> bool(model.held_out_score_ > 0.9)
+    True
+    """
+
+    _regression = False
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoClassifier:
+        X, y = _input.checked_Xy(self, X, y, reset=True, numeric=False)
+        self.classes_ = np.unique(y)
+        if self.classes_.size < 2:
+            raise ValueError(f"classification needs at least two classes, got {self.classes_}")
+        weight = _input.check_weight(sample_weight, X)
+        held = self._race(X, y, weight)
+        self._calibrate()
+        self.held_out_score_ = float(np.mean(self.best_estimator_.predict(X[held]) == y[held]))
+        return self
+
+    def _calibrate(self) -> None:
+        """On the scores that the winner gave to rows it had not seen."""
+        race = self._race_of
+        del self._race_of
+        judged = next(r for r in race.runners if r.name == self.learner_)
+        rows = race.validation
+        scores = np.reshape(judged.model.decision_function(race.X[rows]), (rows.size, -1))
+        known = judged.model.classes_
+        codes = np.searchsorted(known, race.y[rows])
+        inside = np.isin(race.y[rows], known)
+        if known.size < self.classes_.size or np.unique(codes[inside]).size < 2:
+            self.calibrator_ = None
+            return
+        weight = None if race.weight is None else race.weight[rows][inside]
+        self.calibrator_ = _calibration.calibrate(scores[inside], codes[inside], weight, "sigmoid")
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Calibrated on the validation rows of the race."""
+        scores = self.decision_function(X)
+        if self.calibrator_ is None:
+            raise ValueError("too few rows of some class to calibrate probabilities on")
+        return self.calibrator_(scores[:, None] if scores.ndim == 1 else scores)
+
+
+class AutoRegressor(RegressorMixin, _Auto):
+    __doc__ = f"""The best regression in ``budget`` seconds.
+
+    Linear, sparse linear, fixed-size kernel and budgeted learners race (see
+    ``thresher.tune.race``).
+{_SHARED.format(measure="R2")}
+    """
+
+    _regression = True
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoRegressor:
+        X, y = _input.checked_Xy(self, X, y, reset=True, numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        held = self._race(X, y, _input.check_weight(sample_weight, X))
+        del self._race_of
+        miss = self.best_estimator_.predict(X[held]) - y[held]
+        spread = float(np.sum((y[held] - y[held].mean()) ** 2))
+        self.held_out_score_ = 1.0 - float(np.sum(miss**2)) / max(spread, 1e-300)
+        return self

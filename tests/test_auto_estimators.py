@@ -1,0 +1,120 @@
+"""Racing learners under a clock: the right kind wins, the clock is kept, held-out rows stay out."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from thresher import AutoClassifier, AutoRegressor, LinearClassifier
+from thresher.tune.race import Race
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """Every look at the clock takes a fifth of a second: races are short, and always the same."""
+    ticks = itertools.count()
+    fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks))
+    monkeypatch.setattr("thresher.tune.race.time", fake)
+    monkeypatch.setattr("thresher.tune.auto.time", fake)
+    return fake
+
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, size=(3000, 2))
+BOARD = np.where((X[:, 0] > 0) ^ (X[:, 1] > 0), "in", "out")
+
+
+def test_a_nonlinear_learner_wins_where_no_line_separates():
+    model = AutoClassifier(budget=30, learners=["linear", "hyperplanes"], random_state=0)
+    model.fit(X, BOARD)
+    assert model.learner_ == "hyperplanes"
+    assert model.held_out_score_ > 0.9
+    assert set(model.predict(X[:20])) <= {"in", "out"}
+    assert {t["params"]["learner"] for t in model.trials_} == {"linear", "hyperplanes"}
+    proba = model.predict_proba(X[:50])
+    assert proba.sum(axis=1) == pytest.approx(1.0)
+    confident = proba.max(axis=1) > 0.9
+    assert np.array_equal(
+        model.classes_[proba.argmax(axis=1)][confident], model.predict(X[:50])[confident]
+    )
+
+
+def test_the_smaller_model_is_taken_when_it_is_as_good():
+    y = (X @ [1.0, 2.0] > 0.1).astype(int)
+    model = AutoClassifier(budget=20, learners=["linear", "hyperplanes"], random_state=0).fit(X, y)
+    assert model.learner_ == "linear"
+
+
+@pytest.mark.parametrize("budget", [15, 40, 100])
+def test_the_clock_is_kept(budget):
+    learners = ["linear", "hyperplanes"]
+    model = AutoClassifier(budget=budget, learners=learners, random_state=0).fit(X, BOARD)
+    assert model.seconds_ <= 1.1 * budget
+    assert len(model.trials_) >= 2
+    again = AutoClassifier(budget=budget, learners=learners, random_state=0).fit(X, BOARD)
+    assert again.best_params_ == model.best_params_
+
+
+def test_held_out_rows_are_not_seen():
+    """Their labels could be anything without a difference to the winner."""
+    model = AutoClassifier(budget=1e9, random_state=0)
+    held, rest = model._hold_out(np.arange(500), 7)
+    assert np.array_equal(np.sort(np.concatenate([held, rest])), np.arange(500))
+    seen = []
+
+    class Watch(LinearClassifier):
+        def fit(self, X, y, sample_weight=None):
+            seen.append(X[:, 1])
+            return super().fit(X, y, sample_weight)
+
+    rows = np.column_stack([X[:500, 0], np.arange(500)])
+    auto = AutoClassifier(budget=5, learners={"watch": Watch()}, random_state=0)
+    auto.fit(rows, X[:500, 0] > 0)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    held, _ = auto._hold_out(np.zeros(500), seed)
+    assert not np.isin(np.concatenate(seen), held).any()
+
+
+def test_regression():
+    y = X[:, 0] * 3 + np.sin(3 * X[:, 1])
+    model = AutoRegressor(budget=25, learners=["linear", "kernel"], random_state=0).fit(X, y)
+    assert model.learner_ == "kernel"
+    assert model.held_out_score_ > 0.98
+
+
+def test_failures_are_told_and_the_rest_goes_on():
+    broken = LinearClassifier(loss="nonsense")
+    learners = {"broken": broken, "linear": LinearClassifier()}
+    y = (X[:, 0] > 0).astype(int)
+    model = AutoClassifier(budget=8, learners=learners, random_state=0).fit(X, y)
+    assert model.learner_ == "linear"
+    assert any("nonsense" in t["problem"] for t in model.trials_)
+    with pytest.raises(ValueError, match=r"no learner could be fitted.*nonsense"):
+        AutoClassifier(budget=5, learners={"broken": broken}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"budget": 0}, "positive number"), ({"budget": np.nan}, "positive number"),
+     ({"learners": ["trees"]}, "'trees' is unknown")],
+)  # fmt: skip
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        AutoClassifier(**options).fit(X, BOARD)
+
+
+def test_too_few_rows_and_one_class():
+    with pytest.raises(ValueError, match="too few"):
+        AutoClassifier(budget=5).fit(X[:12], np.arange(12) % 2)
+    with pytest.raises(ValueError, match="two classes"):
+        AutoClassifier(budget=5).fit(X, np.zeros(3000))
+
+
+def test_strengths_carry_over_to_more_rows():
+    race = Race({"linear": LinearClassifier()}, X, BOARD, None, False, time.monotonic() + 1, 0)
+    assert race._rescaled({"alpha": 1e-3, "scale": True}, 2000, 8000)["alpha"] == 2.5e-4
+    assert race._rescaled({"scale": True}, 2000, 8000) == {"scale": True}
