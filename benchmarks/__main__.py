@@ -17,6 +17,11 @@ CLAIMS = {
     "sparse_models": "Sparse models",
     "defaults": "Untuned defaults",
     "startup": "First fit and memory",
+    "reading": "Reading files and learning from them",
+    "fixed_size": "Fixed-size kernel machines",
+    "budgeted": "Kernel machines on a budget",
+    "hyperplanes": "Multi-hyperplane machines",
+    "tuning": "Tuning",
 }
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
@@ -54,7 +59,7 @@ def _machine() -> str:
         found = re.search(r"model name\s*:\s*(.*)", info.read_text())
         cpu = found.group(1) if found else cpu
     packages = ("thresher", "numpy", "scipy", "numba", "scikit-learn", "liblinear-official",
-                "vowpalwabbit", "skglm")  # fmt: skip
+                "vowpalwabbit", "skglm", "pyarrow", "optuna")  # fmt: skip
     return f"{cpu}, Python {platform.python_version()}, " + ", ".join(
         f"{name} {_version(name)}" for name in packages
     )
