@@ -16,7 +16,7 @@ import numba  # noqa: E402
 import numpy as np  # noqa: E402
 
 import thresher  # noqa: E402
-from reproduction import noise, recovery, reweighted, salsa, weighted  # noqa: E402
+from reproduction import hyperplanes, noise, recovery, reweighted, salsa, weighted  # noqa: E402
 from reproduction.protocol import Settings  # noqa: E402
 
 EXPERIMENTS: dict[str, tuple[str, Callable[[Settings], str]]] = {
@@ -25,15 +25,16 @@ EXPERIMENTS: dict[str, tuple[str, Callable[[Settings], str]]] = {
     "weighted": ("Weighted coordinate-wise Pegasos", weighted.run),
     "noise": ("Label noise: hinge and pinball", noise.run),
     "salsa": ("SALSA's benchmark: Covertype", salsa.run),
+    "hyperplanes": ("Multi-hyperplane machines", hyperplanes.run),
 }
 HEAD = """\
 # Reproduction of published results
 
 Our results beside those printed in V. Jumutc's PhD thesis (KU Leuven, 2016), the linear methods of
-its chapters 3 to 5. This file is written by
-`make reproduce` (`python -m reproduction`); `--runs 50` repeats the published number of splits.
+its chapters 3 to 5, and in N. Djuric's (Temple University, 2014), chapter 4. This file is written
+by `make reproduce` (`python -m reproduction`); `--runs 50` repeats the published number of splits.
 
-What is common to all: features z-scored by the training rows; first class (or the one named)
+What is common to the former: features z-scored by the training rows; first class (or the one named)
 against the rest; T updates on rows drawn with replacement; the last iterate, no averaging. The
 thesis tunes by coupled simulated annealing from five starts, without ranges or the number of
 evaluations; here stands a seeded random search over log-uniform ranges, its second half drawn
