@@ -70,6 +70,8 @@ class HoldOut:
         self._draws = [draws[k] for draws, k in zip(self._draws, kept, strict=True)]
 
     def _drawn(self, batch: Batch) -> np.ndarray:
+        if self.share == 0.0:
+            return np.broadcast_to(np.float64(1.0), (batch.size,))
         out = np.empty(batch.size)
         _draw(self.seed, batch.first, out)
         return out

@@ -58,18 +58,20 @@ class Intake:
         return self.data.chunks(self.window)
 
     def look(self, batch: Batch) -> np.ndarray:
-        """Which rows are held out; on the first look they are kept and the others counted."""
+        """Which rows are held out; on the first look they are kept."""
         if batch.first < self.looked:
             return self.hold.mask(batch)
-        held = self.hold.collect(batch)
         self.looked = batch.first + batch.size
+        return self.hold.collect(batch)
+
+    def count(self, batch: Batch, held: np.ndarray) -> None:
+        """Add the rows to learn from to what is known about them."""
         weight = np.ones(batch.size) if batch.weight is None else batch.weight
         self.moments = self.moments.updated(batch.rows, np.where(held, 0.0, weight))
         self.mass = self.moments.total
         if self.class_counts is not None and batch.y is not None:
             codes = batch.y[~held].astype(np.int64)
             self.class_counts += np.bincount(codes, minlength=self.class_counts.size)
-        return held
 
     @property
     def repeatable(self) -> bool:
@@ -90,7 +92,7 @@ def take_in(data: DataSet, hold: HoldOut, memory: int, scan: bool, told: Told) -
     intake = Intake(data, window, hold, None, 0.0, moments, counts, _head(first, hold), kept)
     size = 0
     for batch in chain([first], batches):
-        intake.look(batch)
+        intake.count(batch, intake.look(batch))
         size += _bytes(batch)
         told(intake.looked)
         if intake.kept is not None:
