@@ -15,6 +15,10 @@ from thresher import LinearClassifier, LinearRegressor, load_model
 from thresher.cli import main
 
 
+COMMANDS = ("train", "predict", "evaluate", "inspect", "convert", "export", "report", "wizard",
+            "warmup", "demo")  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
@@ -329,16 +333,7 @@ def test_labels_not_seen_in_training(thresher, folder, model, tmp_path):
 def test_help_and_version(thresher):
     code, out, _ = thresher("--help")
     assert code == 0
-    for command in (
-        "train",
-        "predict",
-        "evaluate",
-        "inspect",
-        "convert",
-        "export",
-        "warmup",
-        "demo",
-    ):
+    for command in COMMANDS:
         assert command in out
     assert "Exit codes" in out
     code, out, _ = thresher("train", "--help")

@@ -339,6 +339,75 @@ def export(
 
 
 @app.command()
+def report(
+    model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
+    data: Annotated[
+        list[str], typer.Option("--data", "-d", help="File to judge the model on (again for more); "
+                                "without it the report shows what the training has kept.")
+    ] = [],
+    html: Annotated[
+        Path | None, typer.Option(help="Page to write; MODEL.html if no file is named.")
+    ] = None,
+    pdf: Annotated[Path | None, typer.Option(help="PDF to write.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Picture of all figures to write.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out what has to learn again: learning curve, "
+                           "stability of the weights, sparsity path.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=0.0, help="Time for each of these.")
+    ] = 20.0,
+    static: Annotated[
+        bool, typer.Option("--static", help="Pictures instead of interactive plots.")
+    ] = False,
+    format: o.Format = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    encoding: o.Encoding = "utf-8",
+    on_bad_rows: o.BadRowsPolicy = "error",
+    zero_based: o.ZeroBased = None,
+    n_features: o.Features = None,
+    plugin: o.Plugin = [],
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:  # fmt: skip
+    """Write a page about a model: curves, weights, costs, how to reproduce it."""
+    from thresher.cli import report as work
+
+    reading = o.data_options(
+        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
+    )
+    work.report(
+        model, data, html, pdf, png, quick, seconds, static, reading, plugin, json, quiet
+    )  # fmt: skip
+
+
+@app.command()
+def wizard(
+    data: o.Data,
+    answers: Annotated[
+        Path | None, typer.Option(help="TOML file of answers instead of questions: "
+                                  "target = \"income\"; what is left out takes the default.",
+                                  exists=True, dir_okay=False)
+    ] = None,
+    format: o.Format = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    encoding: o.Encoding = "utf-8",
+    on_bad_rows: o.BadRowsPolicy = "error",
+    zero_based: o.ZeroBased = None,
+    n_features: o.Features = None,
+) -> None:  # fmt: skip
+    """Train a model by question and answer; prints the command and the Python code."""
+    from thresher.cli import wizard as work
+
+    reading = o.data_options(
+        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
+    )
+    work.wizard(data, answers, reading)
+
+
+@app.command()
 def warmup(json: o.Json = False) -> None:
     """Compile the common learners ahead, so that the first training starts at once."""
     from thresher.cli import warmup as work

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from rich.console import Console, Group
+from rich.markup import escape
 from rich.table import Table
 
 __all__ = [
@@ -136,12 +137,12 @@ def schema_table(schema: Any) -> Group:
     target = schema.target
     shown = schema.columns[:60]
     for column in shown:
-        role = column.describe()
+        role = escape(column.describe())
         if target is not None and column.name == target.name:
             role = f"[bold]target[/], {describe_target(target)}"
         elif column.name == schema.weight:
             role = "row weight"
-        table.add_row(column.name, role)
+        table.add_row(escape(column.name), role)
     if len(schema.columns) > len(shown):
         table.add_row("...", f"{len(schema.columns) - len(shown)} more columns")
     return titled(f"{schema.n_features:,} features", table)
@@ -151,7 +152,7 @@ def describe_target(target: Any) -> str:
     if target.task == "regression":
         return "a number (regression)"
     listed = ", ".join(map(str, target.classes[:6])) + (", ..." if len(target.classes) > 6 else "")
-    return f"{len(target.classes)} classes: {listed}"
+    return escape(f"{len(target.classes)} classes: {listed}")
 
 
 def metrics_table(metrics: dict[str, Any], title: str) -> Group:
@@ -201,7 +202,7 @@ def story(training: dict[str, Any], path: str | None) -> Table:
     if training["bad_rows"]:
         rows += f", {training['bad_rows']:,} bad ones left out"
     table.add_row("rows", rows)
-    table.add_row("learner", training["described"])
+    table.add_row("learner", escape(training["described"]))
     if training.get("reason"):
         tried = len(training["trials"])
         table.add_row("why", f"{training['reason']} ({tried} fits tried)")

@@ -317,6 +317,8 @@ class _Run:
             "reason": self.choice.reason if self.choice else "",
             "trials": self.choice.trials if self.choice else [],
             "seed": self.how.seed,
+            "holdout": self.how.holdout,
+            "memory": self.how.memory,
             "seconds": round(time.perf_counter() - self.started, 3),
         }
 

@@ -1,0 +1,365 @@
+"""The wizard's questions: what is asked, why it matters, what most people choose, and defaults.
+
+A question is data; nothing here prints or reads.  ``Talk`` holds the answers so far and the data as
+they describe it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thresher.data import DataSet, open_data
+from thresher.data.errors import nearest
+
+__all__ = ["QUESTIONS", "Choice", "Question", "Talk", "seconds_of"]
+
+_TARGETS = ("target", "label", "labels", "class", "y", "outcome", "response", "income", "price")
+_MOST_LISTED = 30
+
+
+class Choice(NamedTuple):
+    value: str
+    text: str
+
+
+@dataclass
+class Talk:
+    """Files, how to read them, and the answers so far; ``data`` is opened as they say."""
+
+    paths: list[str]
+    reading: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.data = self.opened()
+        if not self.data.source.rereadable:
+            raise ValueError(
+                f"{self.data.name} can be read only once, the wizard looks first: save it to a file"
+            )
+
+    def opened(self, **wishes: Any) -> DataSet:
+        return open_data(self.paths, **self.reading, **wishes)
+
+    @property
+    def is_table(self) -> bool:
+        return self.data.schema.is_table
+
+    @property
+    def task(self) -> str:
+        if "task" in self.answers:
+            return self.answers["task"]
+        target = self.data.schema.target
+        return "classification" if target is None else target.task
+
+    def rarest(self) -> float:
+        """Share of the rarest class in the first rows."""
+        y, target = self.data.sample.y, self.data.schema.target
+        if y is None or target is None or not target.classes:
+            return 1.0
+        counts = np.bincount(y.astype(np.int64), minlength=len(target.classes))
+        return float(counts.min() / max(counts.sum(), 1))
+
+    def answer(self, question: Question, text: str) -> str:
+        """Take an answer (empty: the default), or say what is wrong with it."""
+        value = text.strip() or question.default(self)
+        values = [choice.value for choice in question.choices(self)]
+        if values and (not question.open_ended or _counts(value, values)):
+            value = _chosen(value, values)
+        self.answers[question.key] = question.check(self, value)
+        return self.answers[question.key]
+
+
+def _counts(text: str, values: list[str]) -> bool:
+    """Whether it is the number of a choice, and not one itself."""
+    return text not in values and text.isdigit() and 1 <= int(text) <= len(values)
+
+
+def _chosen(text: str, values: list[str]) -> str:
+    """A choice by its number, its name or the beginning of its name."""
+    if text.isdigit() and 1 <= int(text) <= len(values):
+        return values[int(text) - 1]
+    word = text.casefold().replace("-", "_")
+    exact = [v for v in values if v.casefold() == word]
+    begun = exact or [v for v in values if v.casefold().startswith(word)]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise ValueError(f"{text!r} could be {' or '.join(begun)}")
+    raise ValueError(f"{text!r} is no answer: {nearest(text, values)}")
+
+
+def _as_is(talk: Talk, value: str) -> str:
+    return value
+
+
+@dataclass(frozen=True)
+class Question:
+    """``check`` may turn an answer into another, or raise ValueError with the reason."""
+
+    key: str
+    text: str
+    why: str
+    usual: str
+    choices: Callable[[Talk], list[Choice]]
+    default: Callable[[Talk], str]
+    check: Callable[[Talk, str], str] = _as_is
+    asked: Callable[[Talk], bool] = lambda talk: True
+    open_ended: bool = False  # the choices are suggestions
+
+
+# ---------------------------------------------------------------- target and task
+
+
+def _columns(talk: Talk) -> list[Choice]:
+    listed = talk.data.schema.columns[:_MOST_LISTED]
+    target = talk.data.schema.target
+    return [
+        Choice(c.name, "" if target and c.name == target.name else c.describe()) for c in listed
+    ]
+
+
+def _likely_target(talk: Talk) -> str:
+    names = talk.data.schema.names
+    known = [n for n in names if n.strip().casefold() in _TARGETS]
+    return known[-1] if known else names[-1]
+
+
+def _check_target(talk: Talk, value: str) -> str:
+    names = talk.data.schema.names
+    if value not in names:
+        place = int(value) if re.fullmatch(r"-?\d+", value) else 0
+        if not place or abs(place) > len(names):
+            raise ValueError(f"there is no column {value!r}: {nearest(value, names)}")
+        value = names[place - 1 if place > 0 else place]
+    talk.data = talk.opened(target=value)
+    return value
+
+
+def _inferred_task(talk: Talk) -> str:
+    target = talk.data.schema.target
+    return "classification" if target is None else target.task
+
+
+def _check_task(talk: Talk, value: str) -> str:
+    wishes = {"target": talk.answers["target"]} if "target" in talk.answers else {}
+    if value != _inferred_task(talk):
+        talk.data = talk.opened(**wishes, task=value)
+    target = talk.data.schema.target
+    if target is None:
+        raise ValueError("the data has no target")
+    if target.task == "classification" and len(target.classes) < 2:
+        raise ValueError(
+            f"all rows looked at are of one class, {target.classes}: choose regression"
+        )
+    return value
+
+
+# ---------------------------------------------------------------- losses
+
+_MARGIN = "With m = label (+1 or -1) times score: m > 0 is right, m > 1 is right by a margin. "
+_CLASSIFYING = [
+    Choice("squared_hinge", "max(0, 1 - m)^2. Flat floor where a row is right by a margin, then a "
+           "wall that gets steeper the more wrong it is. Fast and accurate."),
+    Choice("hinge", "max(0, 1 - m). Flat floor, then a straight ramp: the support vector machine. "
+           "A row that is very wrong pulls less than with the square."),
+    Choice("logistic", "log(1 + e^-m). A ramp that levels off smoothly and never gets quite flat. "
+           "Gives probabilities."),
+    Choice("pinball", "1 - m below the margin, (m - 1)/2 beyond it. A lopsided V with its point at "
+           "the margin: every row counts, so noise near the boundary matters less."),
+    Choice("modified_huber", "The squared hinge, continued as a straight line where m < -1. "
+           "Forgives wrong labels, and gives probabilities."),
+    Choice("least_squares", "(1 - m)^2 / 2. A bowl around the margin: rows that are too right cost "
+           "as well. One direct solve; fine for balanced, clean data."),
+]  # fmt: skip
+_REGRESSING = [
+    Choice("least_squares", "r^2 / 2 of the residual r. A bowl: large misses dominate. The mean of "
+           "the target is what it aims at."),
+    Choice("huber", "r^2 / 2 near zero, straight lines beyond 1.35. A bowl with straight walls: "
+           "outliers pull, but no harder the farther away they are."),
+    Choice("epsilon_insensitive", "max(0, |r| - 0.1). A flat ditch with straight walls: small "
+           "misses are free. Support vector regression; aims at the median."),
+    Choice("squared_epsilon_insensitive", "max(0, |r| - 0.1)^2. A flat ditch with rising walls."),
+]  # fmt: skip
+
+
+def _losses(talk: Talk) -> list[Choice]:
+    return _REGRESSING if talk.task == "regression" else _CLASSIFYING
+
+
+# ---------------------------------------------------------------- the learner
+
+
+def _learners(talk: Talk) -> list[Choice]:
+    """Those that can learn with the loss that was chosen."""
+    out = [
+        Choice("linear", "One weight for each feature: fast for any size, and can be read."),
+        Choice("kernel", "A kernel machine of fixed size: curved boundaries by comparing rows with "
+               "some hundred landmarks. Best with up to some hundred features."),
+    ]  # fmt: skip
+    if talk.task == "regression" or talk.answers.get("loss") == "hinge":
+        out.append(Choice("budgeted", "A kernel machine that learns row by row with at most 200 "
+                          "support vectors: for streams."))  # fmt: skip
+    if talk.task == "classification" and talk.answers.get("loss") == "hinge":
+        out.append(Choice("hyperplanes", "Several linear functions for each class: between linear "
+                          "and kernel in accuracy, nearly as fast as linear."))  # fmt: skip
+    return out
+
+
+_SPARSE = [
+    Choice("no", "Every feature may keep a weight (l2 penalty). Most accurate when many matter."),
+    Choice("yes", "Weights of features that do not help become zero (l1 penalty)."),
+    Choice("mixed", "In between (elastic net): zeros, but features that move together stay "
+           "together."),
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- criterion, budget, file
+
+
+def _criteria(talk: Talk) -> list[Choice]:
+    if talk.task == "regression":
+        return [
+            Choice("mse", "Mean squared error: large misses count most."),
+            Choice("mae", "Mean absolute error: all misses count by their size."),
+            Choice("r2", "Share of the variance that is explained."),
+        ]
+    return [
+        Choice("error", "Share of wrong labels."),
+        Choice("auc", "How well rows are ranked, whatever the threshold: for rare classes."),
+        Choice("log_loss", "How good the probabilities are; they are calibrated if the loss has "
+               "none of its own."),
+    ]  # fmt: skip
+
+
+def _usual_criterion(talk: Talk) -> str:
+    if talk.task == "regression":
+        return "mse"
+    return "auc" if talk.rarest() < 0.1 else "error"
+
+
+_BUDGETS = [
+    Choice("none", "No race: one training, of seconds for most data."),
+    Choice("1m", "A minute."),
+    Choice("10m", "Ten minutes."),
+    Choice("1h", "An hour."),
+]
+
+
+def seconds_of(text: str) -> float | None:
+    """'90s', '10m', '1.5h' or a number of seconds; None for 'none'."""
+    if text == "none":
+        return None
+    found = re.fullmatch(r"([0-9.]+)\s*([smh]?)", text.strip().lower())
+    try:
+        value = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    except ValueError:
+        value = 0.0
+    if value <= 0.0:
+        raise ValueError(f"{text!r} is no time: write none, 90s, 10m or 1h")
+    return value
+
+
+def _chooses(talk: Talk) -> bool:
+    """Whether the user does, and not a race."""
+    return talk.answers.get("budget", "none") == "none"
+
+
+def _check_budget(talk: Talk, value: str) -> str:
+    value = _BUDGETS[0].value if value.casefold() in ("no", "none", "0") else value
+    seconds_of(value)
+    return value
+
+
+def _free_name(talk: Talk) -> str:
+    stem = re.sub(r"\W+", "-", Path(str(talk.data.name)).name.split(".")[0]).strip("-") or "model"
+    name, count = f"{stem}.thresher", 1
+    while os.path.exists(name):
+        count += 1
+        name = f"{stem}-{count}.thresher"
+    return name
+
+
+def _check_file(talk: Talk, value: str) -> str:
+    folder = Path(value).parent
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}")
+    if Path(value).is_dir() or not os.access(folder, os.W_OK):
+        raise ValueError(f"{value} cannot be written")
+    if any(os.path.exists(p) and os.path.samefile(p, value) for p in talk.paths
+           if os.path.exists(value)):  # fmt: skip
+        raise ValueError(f"{value} is the data: choose another name")
+    return value
+
+
+QUESTIONS = (
+    Question(
+        "target", "Which column is to be predicted?",
+        "All other columns become features. A column that is only known afterwards must not be "
+        "among them: leave such columns out of the file.",
+        "the last column", _columns, _likely_target, _check_target, lambda talk: talk.is_table,
+        open_ended=True,
+    ),
+    Question(
+        "task", "Labels or numbers?",
+        "It decides what a mistake is: a wrong label, or a distance from the true number.",
+        "what the values look like",
+        lambda talk: [Choice("classification", "The target says which class a row belongs to."),
+                      Choice("regression", "The target is a quantity.")],
+        _inferred_task, _check_task,
+    ),
+    Question(
+        "budget",
+        "Shall it find the learner and its settings by itself, and for how long?",
+        "Within the time, linear, sparse, kernel and other learners race on your rows, and the "
+        "best is taken. With none, you choose: the next questions are about that.",
+        "none for a first model, some minutes for the best one",
+        lambda talk: list(_BUDGETS),
+        lambda talk: "none",
+        _check_budget,
+        open_ended=True,
+    ),
+    Question(
+        "loss", "Which loss?",
+        "The loss is what a mistake costs while learning. " + _MARGIN,
+        "the first one; logistic for probabilities", _losses,
+        lambda talk: _losses(talk)[0].value,
+        asked=_chooses,
+    ),
+    Question(
+        "learner", "Linear or nonlinear?",
+        "A linear model adds up the features; a nonlinear one can bend around the classes, takes "
+        "longer and cannot be read off. (The hinge loss has budgeted and hyperplanes too.)",
+        "linear first, kernel if that is not good enough", _learners, lambda talk: "linear",
+        asked=_chooses,
+    ),
+    Question(
+        "sparse", "A sparse model?",
+        "Zero weights make a model small, fast and readable, and can cost some accuracy.",
+        "no, unless there are many features that do not matter", lambda talk: list(_SPARSE),
+        lambda talk: "no",
+        asked=lambda talk: _chooses(talk) and talk.answers.get("learner") == "linear",
+    ),
+    Question(
+        "criterion", "What makes one model better than another?",
+        "It is what you are shown at the end, and it is noted in the model.",
+        "error; auc if one class is rare (below a tenth)", _criteria, _usual_criterion,
+    ),
+    Question(
+        "save", "Where to save the model?",
+        "The file holds the model and what it needs to read your data again; an existing file is "
+        "replaced.",
+        "the name of the data", lambda talk: [], _free_name, _check_file,
+    ),
+    Question(
+        "run", "Train it now?", "No prints the command and the code only.", "yes",
+        lambda talk: [Choice("yes", "Run the command."), Choice("no", "Stop here.")],
+        lambda talk: "yes",
+    ),
+)  # fmt: skip

@@ -1,0 +1,23 @@
+"""What people look at: reports of trained models and pictures of decision boundaries.
+
+Names are imported when first used; Bokeh and Matplotlib only when something is drawn.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thresher.views.boundary import plot_boundary
+    from thresher.views.report import write_report
+
+_HOME = {"plot_boundary": "boundary", "write_report": "report"}
+
+__all__ = ["plot_boundary", "write_report"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"thresher.views.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'thresher.views' has no attribute {name!r}")
