@@ -14,7 +14,6 @@ import pytest
 from thresher import LinearClassifier, LinearRegressor, load_model
 from thresher.cli import main
 
-
 COMMANDS = ("train", "predict", "evaluate", "inspect", "convert", "export", "report", "wizard",
             "warmup", "demo")  # fmt: skip
 
