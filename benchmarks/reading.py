@@ -240,6 +240,7 @@ def _text_of(data, folder: Path):
 
 def _formats(files: Files) -> str:
     from thresher.data import open_data
+    from thresher.data.dataset import window_rows
     from thresher.data.rows_file import write_rows
 
     rows_path = files.folder / "d.rows"
@@ -250,7 +251,8 @@ def _formats(files: Files) -> str:
     for name, path in named:
         target = {"target": "y"} if name in ("CSV", "Parquet") else {}
         reader = open_data(str(path), n_features=COLUMNS, **target)
-        times[name] = timed(lambda r=reader: sum(b.size for b in r.chunks()), repeats=3)
+        rows = window_rows(reader.schema.row_bytes)
+        times[name] = timed(lambda r=reader, n=rows: sum(b.size for b in r.chunks(n)), repeats=3)
     text = times["CSV"]
     lines = []
     for name, path in named:

@@ -44,7 +44,7 @@ def problem(density, n=150, weighted=True):
 def test_what_is_written_is_read(tmp_path, density, weighted, monkeypatch):
     data = problem(density, weighted=weighted)
     told = []
-    monkeypatch.setattr(rows_file, "_block_rows", lambda row_bytes: 64)
+    monkeypatch.setattr(rows_file, "window_rows", lambda row_bytes: 64)
     assert write_rows(data, tmp_path / "a.rows", told.append) == 150
     assert told == [64, 128, 150]
     found = open_data(tmp_path / "a.rows")

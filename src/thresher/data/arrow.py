@@ -47,11 +47,14 @@ class _Columnar(Table):
 
     def blocks(self, encoder: Encoder) -> Iterator[Block]:
         columns = needed_columns(encoder.schema, self.names, self.name)
+        return self.parsed(self._placed(columns), _encoded, encoder)
+
+    def _placed(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, Origin]]:
+        """Batches with the place of their rows in the file."""
         row, last = 1, None
         for file, batch in self.batches(columns):
             row = row if file == last else 1
-            origin = Origin(file, _counted_from(row), unit="row")
-            yield encoder.encode(raw_table(batch, encoder.schema, encoder.bad, origin))
+            yield batch, Origin(file, _counted_from(row), unit="row")
             row, last = row + batch.num_rows, file
 
     def _batch_rows(self) -> int:
@@ -62,6 +65,11 @@ class _Columnar(Table):
         if times > 1:
             raise DataError(f"{self.name} has {times} columns named {name!r}")
         return names
+
+
+def _encoded(piece: tuple[pa.RecordBatch, Origin], encoder: Encoder) -> list[Block]:
+    batch, origin = piece
+    return [encoder.encode(raw_table(batch, encoder.schema, encoder.bad, origin))]
 
 
 def _counted_from(first: int) -> Callable[[int], int]:

@@ -18,9 +18,10 @@ from thresher.data.moments import Moments
 from thresher.data.schema import Schema
 from thresher.data.source import Source, sample_rows
 
-__all__ = ["CHUNK_BYTES", "Batch", "DataSet", "Extent", "gathered", "rows_in"]
+__all__ = ["CHUNK_BYTES", "Batch", "DataSet", "Extent", "gathered", "rows_in", "window_rows"]
 
 CHUNK_BYTES = 64 << 20
+_WINDOW_BYTES, _WINDOW_ROWS = 32 << 20, 1 << 17
 
 
 class Batch(NamedTuple):
@@ -141,6 +142,11 @@ def rows_in(size: int, row_bytes: int) -> int:
     """A power of two of rows that take at most ``size`` bytes (at least 64)."""
     rows = max(64, size // max(row_bytes, 1))
     return int(1 << (int(rows).bit_length() - 1))
+
+
+def window_rows(row_bytes: int) -> int:
+    """Rows that are shuffled together and learned from at a time; only the schema decides."""
+    return min(rows_in(_WINDOW_BYTES, row_bytes), _WINDOW_ROWS)
 
 
 def gathered(blocks: Iterable[Block], rows: int) -> Iterator[Block]:

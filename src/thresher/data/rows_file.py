@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from thresher.data.dataset import DataSet
+from thresher.data.dataset import DataSet, window_rows
 from thresher.data.encode import Block, Encoder, Sparse
 from thresher.data.errors import DataError
 from thresher.data.infer import Wishes
@@ -175,7 +175,8 @@ def _sound(block: Block, schema: Schema) -> bool:
             return False
     stored = matrix.data if isinstance(matrix, Sparse) else matrix
     parts = [part for part in (stored, y, weight) if part is not None]
-    if not all(np.isfinite(part).all() for part in parts):
+    # The extremes tell of NaN and infinity, without a table of truths as long as the data.
+    if not all(np.isfinite([part.min(), part.max()]).all() for part in parts if part.size):
         return False
     codes = len(schema.target.classes) if schema.target else 0
     if y is not None and codes and (y.min() < 0.0 or y.max() >= codes or np.any(y % 1.0 != 0.0)):
@@ -205,7 +206,8 @@ def _write(dataset: DataSet, file: IO[bytes], progress: Any) -> int:
     text = json.dumps(header).encode()
     file.write(_PREFIX.pack(_MAGIC, len(text)) + text)
     rows = 0
-    for batch in dataset.chunks(rows=_block_rows(dataset.schema.row_bytes)):
+    # Blocks are what training takes at a time: they need not be put together when read.
+    for batch in dataset.chunks(rows=window_rows(dataset.schema.row_bytes)):
         matrix: Any = batch.rows
         sparse = hasattr(matrix, "indptr")
         arrays = [matrix.indptr, matrix.indices, matrix.data] if sparse else [matrix.X]
@@ -219,11 +221,6 @@ def _write(dataset: DataSet, file: IO[bytes], progress: Any) -> int:
             progress(rows)
     file.write(_END.pack(rows, dataset.bad.count, _CLOSING))
     return rows
-
-
-def _block_rows(row_bytes: int) -> int:
-    """Blocks that stay in the processor's cache while they are read and learned from."""
-    return max(64, (1 << 20) // row_bytes)
 
 
 def cached(dataset: DataSet) -> DataSet:

@@ -9,22 +9,16 @@ from itertools import chain
 import numpy as np
 
 from thresher.data import Batch, DataError, DataSet, Moments
-from thresher.data.dataset import rows_in
+from thresher.data.dataset import window_rows
 from thresher.data.encode import Block
 from thresher.data.source import sample_rows
 from thresher.training.holdout import HoldOut, block_of
 
-__all__ = ["Intake", "take_in", "window_rows"]
+__all__ = ["Intake", "take_in"]
 
-_WINDOW_BYTES = 32 << 20
 _SMALLEST_SHARE = 0.3  # parsed rows take at least about this share of their text
 
 Told = Callable[[int], None]
-
-
-def window_rows(row_bytes: int) -> int:
-    """Rows that are shuffled together and learned from at a time; only the schema decides."""
-    return min(rows_in(_WINDOW_BYTES, row_bytes), 1 << 17)
 
 
 @dataclass
