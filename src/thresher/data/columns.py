@@ -81,7 +81,11 @@ class _Cells:
         return Raw(raw.values[self.good], target, weight, raw.origin.taken(self.good))
 
     def read(self, array: Any, column: Column) -> np.ndarray:
-        array = cleaned(array, self.nulls)
+        plain = pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
+        if not (plain and column.kind == "number"):  # numbers say themselves what is missing
+            array = cleaned(array, self.nulls)
+        elif isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
         try:
             if column.kind in ("category", "hashed", "boolean"):
                 return self._words(array, column)
