@@ -23,11 +23,9 @@ from thresher.estimators import _input
 from thresher.estimators._linear import LinearModel, Setup
 from thresher.estimators._progress import Held, Progress
 from thresher.estimators._stream import RowStream
-from thresher.kernels import Kernel
 from thresher.maps import FourierFeatures, Nystroem
 from thresher.maps.base import FeatureMap
 from thresher.penalties import L2, Penalty
-from thresher.registry import resolve
 from thresher.solvers import Chunk, Problem, Result, Solver, Status, driver
 from thresher.solvers.auto import default_tolerance
 from thresher.solvers.base import check_compatible
@@ -57,22 +55,14 @@ class KernelModel(LinearModel):
             params |= {f"map__{name}": value for name, value in self.map.get_params().items()}
         return params
 
-    def set_params(self, **params: Any) -> KernelModel:
-        """Also ``kernel__degree=3`` and ``map__n_components=500``."""
-        own = {k: v for k, v in params.items() if not k.startswith(("kernel__", "map__"))}
-        super().set_params(**own)
-        for key, value in params.items():
-            name, _, field = key.partition("__")
-            if key in own:
-                continue
-            if name == "map":
-                if isinstance(self.map, str):
-                    raise ValueError(f"map={self.map!r} is a name: its parameters are our own")
-                self.map = clone(self.map).set_params(**{field: value})
-            else:
-                term = resolve(self.kernel, Kernel, "kernel")
-                self.kernel = type(term)(**{**term.get_params(), field: value})
-        return self
+    def _set_fields(self, name: str, fields: dict[str, Any]) -> None:
+        """Also ``map__n_components=500``, for a map that is an object."""
+        if name != "map":
+            super()._set_fields(name, fields)
+        elif isinstance(self.map, str):
+            raise ValueError(f"map={self.map!r} is a name: its parameters are our own")
+        else:
+            self.map = clone(self.map).set_params(**fields)
 
     # ------------------------------------------------------------ the map
 

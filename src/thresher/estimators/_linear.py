@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import warnings
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from thresher._rows import Rows
 from thresher.estimators import _input
+from thresher.estimators._nested import NestedParameters
 from thresher.estimators._progress import Progress
 from thresher.estimators._stream import RowStream, stream_chunk
 from thresher.losses import Loss
@@ -43,7 +41,7 @@ class Setup(NamedTuple):
     plan: driver.Plan
 
 
-class LinearModel(BaseEstimator):
+class LinearModel(NestedParameters):
     """Base of the linear estimators: everything but targets and predictions."""
 
     _task: str
@@ -73,46 +71,9 @@ class LinearModel(BaseEstimator):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    # ------------------------------------------------------------ nested parameters
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        params = super().get_params(deep=False)
-        if deep:
-            for name, value in list(params.items()):
-                if dataclasses.is_dataclass(value) and not isinstance(value, type):
-                    for f in dataclasses.fields(value):
-                        params[f"{name}__{f.name}"] = getattr(value, f.name)
-        return params
-
-    def set_params(self, **params: Any) -> LinearModel:
-        """Set parameters; ``loss__tau=0.3`` replaces the (immutable) loss by a changed copy."""
-        nested: dict[str, dict[str, Any]] = defaultdict(dict)
-        for key, value in params.items():
-            name, _, field = key.partition("__")
-            if field:
-                nested[name][field] = value
-            else:
-                super().set_params(**{name: value})
-        bases = {"loss": Loss, "penalty": Penalty, "solver": Solver}
-        for name, fields in nested.items():
-            if name not in bases:
-                raise ValueError(
-                    f"Invalid parameter {name!r} for estimator {self}: "
-                    f"only {', '.join(bases)} have parameters of their own"
-                )
-            value = getattr(self, name)
-            if name == "penalty" and value is None:
-                value = self._default_penalty()
-            term = resolve(value, bases[name], name)
-            known = {f.name for f in dataclasses.fields(term)}
-            unknown = sorted(set(fields) - known)
-            if unknown:
-                raise ValueError(
-                    f"Invalid parameter {unknown[0]!r} for {name} {type(term).__name__}; "
-                    f"valid ones are {sorted(known)}"
-                )
-            setattr(self, name, dataclasses.replace(term, **fields))
-        return self
+    def _named(self, name: str) -> Any:
+        value = super()._named(name)
+        return self._default_penalty() if name == "penalty" and value is None else value
 
     # ------------------------------------------------------------ from parameters to a problem
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -19,6 +18,7 @@ from thresher._rows import Rows, scaled
 from thresher.data.moments import Moments
 from thresher.estimators import _input
 from thresher.estimators._classifier import Classifier
+from thresher.estimators._nested import NestedParameters
 from thresher.estimators._progress import FitEvent
 from thresher.estimators._stream import stream_chunk
 from thresher.kernels import RBF, Kernel
@@ -82,7 +82,7 @@ _SHARED = """
 """
 
 
-class BudgetedModel(BaseEstimator):
+class BudgetedModel(NestedParameters):
     """Base of the budgeted estimators: everything but targets and predictions."""
 
     _task: str
@@ -106,35 +106,6 @@ class BudgetedModel(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        params = super().get_params(deep=False)
-        if deep:
-            for name, value in list(params.items()):
-                if dataclasses.is_dataclass(value) and not isinstance(value, type):
-                    for f in dataclasses.fields(value):
-                        params[f"{name}__{f.name}"] = getattr(value, f.name)
-        return params
-
-    def set_params(self, **params: Any) -> BudgetedModel:
-        """Set parameters; ``kernel__gamma=2`` replaces the (immutable) kernel by a changed copy."""
-        for key, value in params.items():
-            name, _, field = key.partition("__")
-            if not field:
-                super().set_params(**{name: value})
-                continue
-            base = {"kernel": Kernel, "loss": Loss}.get(name)
-            if base is None or not hasattr(self, name):
-                raise ValueError(f"Invalid parameter {key!r} for estimator {self}")
-            term = resolve(getattr(self, name), base, name)
-            known = sorted(f.name for f in dataclasses.fields(term))
-            if field not in known:
-                raise ValueError(
-                    f"Invalid parameter {field!r} for {name} {type(term).__name__}; "
-                    f"valid ones are {known}"
-                )
-            setattr(self, name, dataclasses.replace(term, **{field: value}))
-        return self
 
     # ------------------------------------------------------------ from parameters to a learner
 
