@@ -31,7 +31,6 @@ from thresher.training.streaming import Streaming, new_job
 __all__ = ["Progress", "Training", "run", "train"]
 
 MEMORY = 1 << 30
-_UNDECIDED = Choice("linear", None, "", [])
 _HELD_BYTES, _MOST_HELD = 32 << 20, 100_000
 
 
@@ -145,7 +144,9 @@ class _Run:
         row_bytes = max(self.schema.row_bytes, 1)
         most = min(_MOST_HELD, max(1000, _HELD_BYTES // row_bytes))
         self.hold = HoldOut(how.holdout, most, how.seed)
-        self.learner, self.choice = how.learner, None if how.budget is None else _UNDECIDED
+        self.learner = how.learner
+        self.choice: Choice | None = None  # of a race
+        self.best_loss = np.inf
         self.planned: int | None = None
         self.total: int | None = data.n_rows
 
@@ -156,7 +157,7 @@ class _Run:
         if how.budget is not None:
             estimator = self._choose(intake)
         in_memory = intake.kept is not None and not _streams(estimator)
-        raced = how.budget is not None and self.classes.size > 0
+        raced = how.budget is not None and self.classes.size > 0 and how.holdout > 0.0
         calibrating = raced or (getattr(estimator, "calibrate", None) is not None and not in_memory)
         self.judge = Judge(self.hold, self.schema, calibrating)
         self.history: list[dict[str, Any]] = []
@@ -176,10 +177,6 @@ class _Run:
         """Race for the budget; the winner takes the place of the estimator."""
         how = self.how
         assert how.budget is not None
-        if how.params or how.learner != "linear":
-            raise ValueError("a budget finds the learner and its settings: do not give them too")
-        if not how.budget > 0.0:
-            raise ValueError(f"the budget must be a positive number of seconds, got {how.budget}")
         began = time.monotonic() - (time.perf_counter() - self.started)
         told = self._told_racing
         choice = choose(intake, self.schema, self.classes, how.budget, began, how.seed, told)
@@ -276,7 +273,7 @@ class _Run:
     def _told_racing(self, trial: Any) -> None:
         """The race's losses are on validation rows, not on the held-out ones."""
         if self.how.listener is not None:
-            self.best_loss = min(getattr(self, "best_loss", np.inf), trial.loss)
+            self.best_loss = min(self.best_loss, trial.loss)
             metrics = {"validation": self.best_loss} if np.isfinite(self.best_loss) else {}
             seconds = time.perf_counter() - self.started
             stage = f"racing ({trial.runner})"
@@ -336,6 +333,11 @@ def _classes(schema: Schema) -> np.ndarray:
 
 
 def _estimator(schema: Schema, how: Training) -> Any:
+    if how.budget is not None:
+        if how.params or how.learner != "linear":
+            raise ValueError("a budget finds the learner and its settings: do not give them too")
+        if not how.budget > 0.0:
+            raise ValueError(f"the budget must be a positive number of seconds, got {how.budget}")
     assert schema.target is not None
     estimator = make_estimator(how.learner, schema.target.task)
     estimator.set_params(**{"random_state": how.seed, **how.params})
