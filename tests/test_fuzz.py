@@ -38,14 +38,14 @@ PATIENCE = 30.0  # seconds; an example that takes longer hangs (the first may ha
 
 
 def both(strategy, quick, long):
-    """The decorated check as a quick test and as a slow one."""
+    """The decorated check as a quick test, always of the same cases, and as a slow one."""
 
     def decorate(check):
         compiled = []
 
-        def made(examples):
+        def made(examples, same):
             @given(strategy)
-            @settings(max_examples=examples)
+            @settings(max_examples=examples, derandomize=same)
             def test(case):
                 started = time.monotonic()
                 check(case)
@@ -56,8 +56,8 @@ def both(strategy, quick, long):
 
         name = check.__name__.removeprefix("check_")
         module = sys.modules[__name__]
-        setattr(module, f"test_{name}", made(quick))
-        setattr(module, f"test_{name}_at_length", pytest.mark.slow(made(long)))
+        setattr(module, f"test_{name}", made(quick, same=True))
+        setattr(module, f"test_{name}_at_length", pytest.mark.slow(made(long, same=False)))
         return check
 
     return decorate

@@ -88,10 +88,14 @@ def _check_classifier(model: Any) -> None:
         outputs == expected,
         f"{classes.size} classes need {expected} rows of coef_, got {outputs}",
     )
-    _check_calibrator(getattr(model, "calibrator_", None), outputs)
+    _check_calibrator(model, outputs)
 
 
-def _check_calibrator(calibrator: Any, outputs: int) -> None:
+def _check_calibrator(model: Any, outputs: int) -> None:
+    calibrator, method = getattr(model, "calibrator_", None), model.calibrate
+    known = method is None or (isinstance(method, str) and method in _calibration.METHODS)
+    _require(known, f"calibrate={method!r:.50} is unknown")
+    _require(method is not None or calibrator is None, "a calibrator_ without calibrate")
     fits = {
         type(None): True,
         _calibration.Sigmoid: outputs == 1,
@@ -131,7 +135,7 @@ def _check_labels(model: Any, outputs: int | None) -> None:
     if outputs is not None:
         text = f"{classes.size} classes need {expected} rows of coef_, got {outputs}"
         _require(outputs == expected, text)
-    _check_calibrator(getattr(model, "calibrator_", None), expected)
+    _check_calibrator(model, expected)
 
 
 def _check_told(model: Any) -> int:

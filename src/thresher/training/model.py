@@ -84,7 +84,9 @@ class Model:
             return Predicted(batch, values, values, None)
         scores = estimator.decision_function(X)
         best = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
-        probable = hasattr(estimator, "predict_proba")
+        probable = hasattr(estimator, "predict_proba") and (
+            estimator.calibrate is None or hasattr(estimator, "calibrator_")
+        )
         probabilities = estimator.predict_proba(X) if probable else None
         return Predicted(batch, estimator.classes_[best], scores, probabilities)
 
