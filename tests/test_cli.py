@@ -13,6 +13,7 @@ import pytest
 
 from thresher import LinearClassifier, LinearRegressor, load_model
 from thresher.cli import main
+from thresher.cli.spelling import as_options
 
 COMMANDS = ("train", "predict", "evaluate", "inspect", "convert", "export", "report", "wizard",
             "warmup", "demo")  # fmt: skip
@@ -350,3 +351,21 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip().endswith("heavy: []")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("(on_bad_rows='skip' leaves such rows out)", "(--on-bad-rows skip leaves such rows out)"),
+        ("name it, for example encoding='latin-1'", "name it, for example --encoding latin-1"),
+        ("a date: types={'since': 'date'} makes it", "a date: --type since=date makes it"),
+        ("loss='hing' is unknown", "--loss hing is unknown"),
+        ("solver=None and x=2", "--solver None and x=2"),
+        (
+            "outside 1 .. 3 (n_features= says how many)",
+            "outside 1 .. 3 (--n-features says how many)",
+        ),
+    ],
+)
+def test_messages_speak_of_options(said, shown):
+    assert as_options(said) == shown

@@ -16,9 +16,10 @@ from sklearn import metrics as reference
 from thresher import load_model, train
 from thresher.cli import report as command
 from thresher.data import DataError
+from thresher.training.sampled import Sampled
 from thresher.views import report, style
 from thresher.views.charts import Bars, Line, thinned
-from thresher.views.curves import Sampled, calibration, precision_recall, roc
+from thresher.views.curves import calibration, precision_recall, roc
 from thresher.views.reproduce import command as words_of
 from thresher.views.trials import tried
 

@@ -329,7 +329,7 @@ def test_the_auc_is_thinned_beyond_its_memory(monkeypatch):
     for part in np.array_split(np.arange(20_000), 11):
         metrics.add(codes[part], scores[part], None)
     assert metrics.summary()["auc"] == pytest.approx(roc_auc_score(codes, scores), abs=0.03)
-    assert sum(s.size for s in metrics._scores) <= 2000
+    assert metrics._kept["scores"].size <= 2000
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ of a term is named after
 
 That name is the key of Numba's disk cache.  So a new hyper-parameter value reuses the machine code,
 an edited method compiles again, an undone edit finds its old code, and user classes are cached
-exactly like ours.  This is the only module that touches ``numba.core``.
+exactly like ours.  Only ``_lanes`` and ``data._bytes`` go below Numba's surface as well.
 """
 
 from __future__ import annotations

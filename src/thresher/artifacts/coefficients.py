@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from thresher.artifacts.container import Path_, atomic_file
+from thresher._files import Path_, atomic_file
 
 __all__ = ["checked", "column_names", "write_coefficients"]
 

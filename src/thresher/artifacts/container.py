@@ -13,24 +13,21 @@ refused rather than understood.  Equal content gives equal bytes.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import io
 import json
 import math
 import os
 import platform
 import re
-import secrets
 import stat
 import struct
 import zipfile
-from collections.abc import Iterator
 from importlib import import_module, metadata
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+
+from thresher._files import Path_, atomic_file
 
 __all__ = ["VERSION", "BadFile", "atomic_file", "read", "write"]
 
@@ -51,9 +48,6 @@ _NPY_HEADER = re.compile(
     rb"\{'descr': '([^']{2,4})', 'fortran_order': False, 'shape': \(([0-9, ]{0,300})\), \} *\n"
 )
 _LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
-_NO_DIRECTORY_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
-
-Path_ = str | os.PathLike[str]
 
 
 class BadFile(ValueError):
@@ -88,61 +82,6 @@ def write(path: Path_, document: dict[str, Any], arrays: dict[str, np.ndarray], 
             sparse = bool(2 * np.count_nonzero(array) < array.size)
             parts = [_npy_header(array), array.reshape(-1).view(np.uint8)]
             _add(archive, f"arrays/{name}.npy", parts, deflate=sparse)
-
-
-@contextlib.contextmanager
-def atomic_file(path: Path_) -> Iterator[IO[bytes]]:
-    """A new binary file that takes the place of ``path`` when the block ends without an error.
-
-    It is written beside ``path``, flushed to the disk and renamed, so that at every moment, also
-    after a crash or on a full disk, ``path`` is either the old file or the new one.
-    """
-    target = Path(os.path.realpath(path))  # a link stays a link
-    mode = _mode_of(target)
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(temporary, mode)
-        os.replace(temporary, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError) and error.errno is not None:
-            state = "the old file is unchanged" if mode is not None else "nothing was left behind"
-            reason = error.strerror or str(error)
-            raise OSError(error.errno, f"could not write {path}: {reason}; {state}") from error
-        raise
-    _sync_directory(target.parent)
-
-
-def _mode_of(target: Path) -> int | None:
-    """Permissions to keep, or None for a new file; only plain files may be replaced."""
-    try:
-        mode = target.stat().st_mode
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, f"could not write {target}: it exists and is no plain file")
-    return stat.S_IMODE(mode)
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the rename last; where directories cannot be flushed there is nothing to do."""
-    try:
-        handle = os.open(directory, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in _NO_DIRECTORY_SYNC:
-            raise
-    finally:
-        os.close(handle)
 
 
 def _versions() -> dict[str, str]:

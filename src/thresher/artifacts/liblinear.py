@@ -16,8 +16,9 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from thresher._files import Path_, atomic_file
 from thresher.artifacts.coefficients import checked
-from thresher.artifacts.container import BadFile, Path_, atomic_file
+from thresher.artifacts.container import BadFile
 
 __all__ = ["LiblinearModel", "read_liblinear", "write_liblinear"]
 

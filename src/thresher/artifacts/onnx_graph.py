@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from thresher._files import Path_, atomic_file
 from thresher.artifacts.coefficients import checked, column_names
-from thresher.artifacts.container import Path_, atomic_file, our_version
+from thresher.artifacts.container import our_version
 from thresher.artifacts.onnx_scores import LinearScores
 
 __all__ = ["write_onnx", "write_onnx_scores"]

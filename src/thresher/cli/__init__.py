@@ -47,7 +47,9 @@ def _explained(error: Exception) -> int:
 
         traceback.print_exc()
         return FAILED
-    print(f"thresher: {error}", file=sys.stderr)
+    from thresher.cli.spelling import as_options
+
+    print(f"thresher: {as_options(str(error))}", file=sys.stderr)
     return code
 
 

@@ -49,7 +49,9 @@ def common(
 
 
 @app.command()
+@o.reading()
 def train(
+    reading: dict[str, Any],
     data: o.Data,
     target: Annotated[
         str | None, typer.Option("--target", "-t", help="Column to predict: a name, or a number "
@@ -170,13 +172,6 @@ def train(
         bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.",
                            rich_help_panel=_RUN)
     ] = False,
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
-    encoding: o.Encoding = "utf-8",
-    on_bad_rows: o.BadRowsPolicy = "error",
-    zero_based: o.ZeroBased = None,
-    n_features: o.Features = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file of options; those given here win.",
                                      callback=_configured, is_eager=True, exists=True,
@@ -189,9 +184,6 @@ def train(
     """Train a model on data of any size: thresher train data.csv --target income -m m.thresher."""
     from thresher.cli import train as work
 
-    reading = o.data_options(
-        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
-    )
     columns: dict[str, Any] = {
         "target": target, "weight": weight, "ignore": ignore, "task": task, "missing": missing,
         "max_categories": max_categories, "hash_bits": hash_bits, "types": work.column_types(types),
@@ -215,7 +207,9 @@ def train(
 
 
 @app.command()
+@o.reading()
 def predict(
+    reading: dict[str, Any],
     model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
     data: o.Data,
     output: Annotated[
@@ -226,13 +220,6 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also the probabilities.")
     ] = False,
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
-    encoding: o.Encoding = "utf-8",
-    on_bad_rows: o.BadRowsPolicy = "error",
-    zero_based: o.ZeroBased = None,
-    n_features: o.Features = None,
     plugin: o.Plugin = [],
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -240,23 +227,15 @@ def predict(
     """Predict for every row of the data, in bounded memory."""
     from thresher.cli import predict as work
 
-    reading = o.data_options(
-        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
-    )
     work.predict(model, data, output, scores, probabilities, reading, plugin, json, quiet)
 
 
 @app.command()
+@o.reading()
 def evaluate(
+    reading: dict[str, Any],
     model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
     data: o.Data,
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
-    encoding: o.Encoding = "utf-8",
-    on_bad_rows: o.BadRowsPolicy = "error",
-    zero_based: o.ZeroBased = None,
-    n_features: o.Features = None,
     plugin: o.Plugin = [],
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -264,23 +243,15 @@ def evaluate(
     """Compare predictions with the truth: error, AUC, log loss, F1, confusion; RMSE, R2."""
     from thresher.cli import predict as work
 
-    reading = o.data_options(
-        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
-    )
     work.evaluate(model, data, reading, plugin, json, quiet)
 
 
 @app.command()
+@o.reading(on_bad_rows="skip")
 def inspect(
+    reading: dict[str, Any],
     data: o.Data,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")] = None,
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
-    encoding: o.Encoding = "utf-8",
-    on_bad_rows: o.BadRowsPolicy = "skip",
-    zero_based: o.ZeroBased = None,
-    n_features: o.Features = None,
     plugin: o.Plugin = [],
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -288,14 +259,13 @@ def inspect(
     """Describe a data file (schema, ranges, class balance, density) or a model file."""
     from thresher.cli import inspect as work
 
-    reading = o.data_options(
-        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
-    )
     work.inspect(data, target, reading, plugin, json, quiet)
 
 
 @app.command()
+@o.reading()
 def convert(
+    reading: dict[str, Any],
     data: o.Data,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="By its suffix: .csv, .parquet, .arrow, .svm, "
@@ -303,22 +273,12 @@ def convert(
     ],
     target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict; for "
                                                   ".svm, .npz and .rows.")] = None,
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
-    encoding: o.Encoding = "utf-8",
-    on_bad_rows: o.BadRowsPolicy = "error",
-    zero_based: o.ZeroBased = None,
-    n_features: o.Features = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:  # fmt: skip
     """Turn data into another format, or into parsed rows that are read many times faster."""
     from thresher.cli import convert as work
 
-    reading = o.data_options(
-        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
-    )
     work.convert(data, output, target, reading, json, quiet)
 
 
@@ -339,7 +299,9 @@ def export(
 
 
 @app.command()
+@o.reading()
 def report(
+    reading: dict[str, Any],
     model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
     data: Annotated[
         list[str], typer.Option("--data", "-d", help="File to judge the model on (again for more); "
@@ -360,13 +322,6 @@ def report(
     static: Annotated[
         bool, typer.Option("--static", help="Pictures instead of interactive plots.")
     ] = False,
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
-    encoding: o.Encoding = "utf-8",
-    on_bad_rows: o.BadRowsPolicy = "error",
-    zero_based: o.ZeroBased = None,
-    n_features: o.Features = None,
     plugin: o.Plugin = [],
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -374,36 +329,25 @@ def report(
     """Write a page about a model: curves, weights, costs, how to reproduce it."""
     from thresher.cli import report as work
 
-    reading = o.data_options(
-        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
-    )
     work.report(
         model, data, html, pdf, png, quick, seconds, static, reading, plugin, json, quiet
     )  # fmt: skip
 
 
 @app.command()
+@o.reading()
 def wizard(
+    reading: dict[str, Any],
     data: o.Data,
     answers: Annotated[
         Path | None, typer.Option(help="TOML file of answers instead of questions: "
                                   "target = \"income\"; what is left out takes the default.",
                                   exists=True, dir_okay=False)
     ] = None,
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
-    encoding: o.Encoding = "utf-8",
-    on_bad_rows: o.BadRowsPolicy = "error",
-    zero_based: o.ZeroBased = None,
-    n_features: o.Features = None,
 ) -> None:  # fmt: skip
     """Train a model by question and answer; prints the command and the Python code."""
     from thresher.cli import wizard as work
 
-    reading = o.data_options(
-        format, delimiter, header, encoding, on_bad_rows, zero_based, n_features
-    )
     work.wizard(data, answers, reading)
 
 

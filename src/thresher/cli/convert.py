@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from thresher.artifacts.container import atomic_file
+from thresher._files import atomic_file
 from thresher.cli import show
+from thresher.cli.writers import TABLES, open_writer
 from thresher.data import DataSet, open_data
 from thresher.data.columnar import record_batches
 from thresher.data.rows_file import write_rows
@@ -17,8 +17,6 @@ from thresher.training.model import matrix_of
 
 __all__ = ["convert"]
 
-_TABLES = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
-           ".feather": "arrow"}  # fmt: skip
 _MATRICES = {".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".npz": "npz",
              ".rows": "rows"}  # fmt: skip
 
@@ -31,12 +29,12 @@ def convert(
     if kind == ".thresher":
         _import_model(paths, output, as_json)
         return
-    if kind not in _TABLES and kind not in _MATRICES:
-        known = ", ".join([*_TABLES, *_MATRICES, ".thresher"])
+    if kind not in TABLES and kind not in _MATRICES:
+        known = ", ".join([*TABLES, *_MATRICES, ".thresher"])
         raise ValueError(f"--output {output}: the suffix says the format, one of {known}")
     with show.Live(quiet or as_json) as live:
-        if kind in _TABLES:
-            rows = _to_table(paths, output, _TABLES[kind], reading, live)
+        if kind in TABLES:
+            rows = _to_table(paths, output, reading, live)
         else:
             data = open_data(paths, target=target, **reading)
             if data.schema.is_table and target is None:
@@ -48,34 +46,14 @@ def convert(
         show.console.print(f"wrote {rows:,} rows to {output}")
 
 
-def _to_table(
-    paths: list[str], output: Path, kind: str, reading: dict[str, Any], live: show.Live
-) -> int:
-    data = open_data(paths, **reading)
+def _to_table(paths: list[str], output: Path, reading: dict[str, Any], live: show.Live) -> int:
     rows = 0
-    with atomic_file(output) as file:
-        writer = None
-        for batch in record_batches(data):
-            if writer is None:
-                writer = _table_writer(kind, file, batch.schema)
+    with open_writer(str(output)) as writer:
+        for batch in record_batches(open_data(paths, **reading)):
             writer.write_batch(batch)
             rows += batch.num_rows
             live.count("converting", rows)
-        if writer is not None:
-            writer.close()
     return rows
-
-
-def _table_writer(kind: str, file: Any, schema: pa.Schema) -> Any:
-    if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        return pq.ParquetWriter(file, schema)
-    if kind == "csv":
-        import pyarrow.csv as pa_csv
-
-        return pa_csv.CSVWriter(file, schema)
-    return pa.ipc.new_file(file, schema)
 
 
 def _to_matrix(data: DataSet, output: Path, kind: str, live: show.Live) -> int:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import tomllib
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -54,14 +57,44 @@ Plugin = Annotated[
 ]  # fmt: skip
 
 
+def reading(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of all readers.
+
+    The command has a parameter ``reading``, which gets them as ``open_data`` takes them;
+    ``defaults`` are those that are not the usual ones.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        own = [p.replace(annotation=hints[p.name]) for p in signature(command).parameters.values()]
+        shared = [
+            p.replace(default=defaults.get(p.name, p.default))
+            for p in signature(data_options, eval_str=True).parameters.values()
+        ]
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            options = {p.name: given.pop(p.name) for p in shared}
+            command(reading=data_options(**options), **given)
+
+        # Typer reads a command's options off these two.
+        parameters = [p for p in own if p.name != "reading"] + shared
+        named = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters]
+        run.__signature__ = Signature(named)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in named} | {"return": None}
+        return run
+
+    return decorate
+
+
 def data_options(
-    format: str | None = None,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    encoding: str = "utf-8",
-    on_bad_rows: str = "error",
-    zero_based: bool | None = None,
-    n_features: int | None = None,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    encoding: Encoding = "utf-8",
+    on_bad_rows: BadRowsPolicy = "error",
+    zero_based: ZeroBased = None,
+    n_features: Features = None,
 ) -> dict[str, Any]:
     """The reader's options as ``open_data`` takes them."""
     named = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}

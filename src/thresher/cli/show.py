@@ -13,6 +13,8 @@ from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
+from thresher.cli.spelling import as_options
+
 __all__ = [
     "Live",
     "console",
@@ -137,7 +139,7 @@ def schema_table(schema: Any) -> Group:
     target = schema.target
     shown = schema.columns[:60]
     for column in shown:
-        role = escape(column.describe())
+        role = escape(as_options(column.describe()))
         if target is not None and column.name == target.name:
             role = f"[bold]target[/], {describe_target(target)}"
         elif column.name == schema.weight:

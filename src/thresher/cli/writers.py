@@ -1,4 +1,4 @@
-"""Predictions as they come: CSV, Parquet, Arrow, or one value per line."""
+"""Tables and predictions as they come: CSV, Parquet, Arrow, or one value per line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from thresher.artifacts.container import atomic_file
+from thresher._files import atomic_file
 from thresher.training.model import Predicted
 
-__all__ = ["open_writer"]
+__all__ = ["TABLES", "open_writer"]
+
+#: formats of tables by the file's suffix
+TABLES = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
+          ".feather": "arrow"}  # fmt: skip
 
 
 @contextmanager
@@ -25,12 +29,9 @@ def open_writer(output: str) -> Iterator[Any]:
         yield Lines(sys.stdout.buffer)
         sys.stdout.flush()
         return
-    kind = Path(output).suffix.lower()
-    makers: dict[str, Any] = {
-        ".csv": Csv, ".parquet": Parquet, ".pq": Parquet, ".arrow": Arrow, ".feather": Arrow,
-    }  # fmt: skip
+    kind = TABLES.get(Path(output).suffix.lower())
     with _opened(output) as file:
-        writer = makers.get(kind, Lines)(file)
+        writer = Lines(file) if kind is None else Batches(file, kind)
         yield writer
         writer.close()
 
@@ -58,45 +59,36 @@ class Lines:
         pass
 
 
-class _Batches:
+class Batches:
     """Formats that PyArrow writes, batch by batch."""
 
-    def __init__(self, file: IO[bytes]):
-        self.file = file
+    def __init__(self, file: IO[bytes], kind: str):
+        self.file, self.kind = file, kind
         self._writer: Any = None
 
     def write(self, part: Predicted, classes: Any, scores: bool, probabilities: bool) -> None:
         table = columns(part, classes, scores, probabilities)
-        batch = pa.table({name: pa.array(column) for name, column in table.items()})
+        self.write_batch(pa.record_batch({name: pa.array(c) for name, c in table.items()}))
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
         if self._writer is None:
             self._writer = self._open(batch.schema)
-        self._writer.write_table(batch)
+        self._writer.write_batch(batch)
 
     def _open(self, schema: pa.Schema) -> Any:
-        raise NotImplementedError
+        if self.kind == "parquet":
+            import pyarrow.parquet as pq
+
+            return pq.ParquetWriter(self.file, schema)
+        if self.kind == "csv":
+            import pyarrow.csv as pa_csv
+
+            return pa_csv.CSVWriter(self.file, schema)
+        return pa.ipc.new_file(self.file, schema)
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
-
-
-class Csv(_Batches):
-    def _open(self, schema: pa.Schema) -> Any:
-        import pyarrow.csv as pa_csv
-
-        return pa_csv.CSVWriter(self.file, schema)
-
-
-class Parquet(_Batches):
-    def _open(self, schema: pa.Schema) -> Any:
-        import pyarrow.parquet as pq
-
-        return pq.ParquetWriter(self.file, schema)
-
-
-class Arrow(_Batches):
-    def _open(self, schema: pa.Schema) -> Any:
-        return pa.ipc.new_file(self.file, schema)
 
 
 def columns(

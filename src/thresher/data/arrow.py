@@ -14,8 +14,8 @@ from thresher.data.encode import Block, Encoder, Origin
 from thresher.data.errors import DataError
 from thresher.data.infer import Wishes, infer_table
 from thresher.data.schema import Schema
-from thresher.data.source import Table
-from thresher.data.text import BLOCK_BYTES, STDIN, expand, open_remote, stamp
+from thresher.data.source import Files, Table
+from thresher.data.text import BLOCK_BYTES, open_remote
 
 __all__ = ["ArrowSource", "ParquetSource", "TableSource"]
 
@@ -105,22 +105,18 @@ class TableSource(_Columnar):
 
 
 @dataclass
-class _Files(_Columnar):
+class _TableFiles(Files, _Columnar):
     """One or several files with the same columns, in any order."""
 
     paths: list[str]
     block_bytes: int = BLOCK_BYTES
 
     def __post_init__(self) -> None:
-        self.paths = expand(self.paths)
-        if STDIN in self.paths:
+        self.find_files()
+        if not self.rereadable:
             raise DataError("standard input can be delimited or svmlight text only")
-        self.name = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
         with self._open(self.paths[0]) as file:
             self.names = self._checked_names(_columns(file))
-
-    def stamps(self) -> list[Any]:
-        return [stamp(path) for path in self.paths]
 
     def batches(self, columns: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
         for path in self.paths:
@@ -158,7 +154,7 @@ def _next(batches: Iterator[pa.RecordBatch], path: str) -> pa.RecordBatch | None
         raise DataError(f"{path} is damaged: {error}") from None
 
 
-class ParquetSource(_Files):
+class ParquetSource(_TableFiles):
     """Parquet files."""
 
     kind = "Parquet"
@@ -181,7 +177,7 @@ class ParquetSource(_Files):
         return file.iter_batches(batch_size=self._batch_rows(), columns=columns, use_threads=True)
 
 
-class ArrowSource(_Files):
+class ArrowSource(_TableFiles):
     """Arrow IPC files: Feather, or the streaming format."""
 
     kind = "Arrow"

@@ -27,8 +27,8 @@ from thresher.data.encode import Block, Encoder, Origin, Raw
 from thresher.data.errors import BadCell, BadRows, DataError
 from thresher.data.infer import Wishes, infer_table
 from thresher.data.schema import Schema, unique_names
-from thresher.data.source import Table
-from thresher.data.text import BLOCK_BYTES, STDIN, TextBlock, expand, stamp, text_blocks
+from thresher.data.source import Files, Table
+from thresher.data.text import BLOCK_BYTES, STDIN, TextBlock, text_blocks
 
 __all__ = ["CsvSource"]
 
@@ -44,7 +44,7 @@ class _Head(NamedTuple):
 
 
 @dataclass
-class CsvSource(Table):
+class CsvSource(Files, Table):
     """One or several delimited files with the same columns.
 
     ``delimiter`` and ``header`` are detected when None.
@@ -58,9 +58,7 @@ class CsvSource(Table):
     _held: list[TextBlock] = field(default_factory=list)  # read from standard input already
 
     def __post_init__(self) -> None:
-        self.paths = expand(self.paths)
-        self.rereadable = STDIN not in self.paths
-        self.name = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
+        self.find_files()
         self._stdin: Iterator[TextBlock] = iter(())
         start = self._start(self.paths[0])
         self.delimiter = dialect.checked(self.delimiter or dialect.delimiter(start))
@@ -127,9 +125,6 @@ class CsvSource(Table):
             if block.file != file:
                 file, plan = block.file, _plan(schema, head.names, self.delimiter, block)
             yield _Piece(block.copied(), head.names, plan)
-
-    def stamps(self) -> list[Any]:
-        return [stamp(path) for path in self.paths]
 
     def _read(self, piece: _Piece, encoder: Encoder) -> Iterator[Block]:
         """The compiled parser and PyArrow in turns, until the block is read."""

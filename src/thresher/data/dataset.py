@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -119,8 +119,15 @@ class DataSet:
             raise DataError(f"{self.name} has no usable rows ({bad})")
         return found
 
-    def scan(self, told: Any = None) -> Extent:
-        """Count rows and classes and learn every feature's mean and variance, in one pass."""
+    def scan(
+        self,
+        told: Callable[[int], None] | None = None,
+        visit: Callable[[Batch], None] | None = None,
+    ) -> Extent:
+        """Count rows and classes and learn every feature's mean and variance, in one pass.
+
+        ``told`` hears of the rows so far; ``visit`` is shown every batch.
+        """
         target = self.schema.target
         counts = np.zeros(len(target.classes), np.int64) if target and target.classes else None
         moments, rows, nonzeros = Moments.empty(self.schema.n_features), 0, 0
@@ -130,12 +137,11 @@ class DataSet:
             nonzeros += batch.rows.stored
             if counts is not None and batch.y is not None:
                 counts += np.bincount(batch.y.astype(np.int64), minlength=counts.size)
+            if visit is not None:
+                visit(batch)
             if told is not None:
                 told(rows)
         return Extent(rows, moments, counts, nonzeros)
-
-    def with_schema(self, **changes: Any) -> DataSet:
-        return replace(self, schema=replace(self.schema, **changes))
 
 
 def rows_in(size: int, row_bytes: int) -> int:

@@ -14,8 +14,8 @@ from thresher.data.encode import Block, Encoder, Origin, Sparse
 from thresher.data.errors import DataError
 from thresher.data.infer import Wishes, given_classes, infer_target, with_layout
 from thresher.data.schema import MOST_FEATURES, Schema, Target
-from thresher.data.source import Source, sample_rows
-from thresher.data.text import BLOCK_BYTES, stamp
+from thresher.data.source import Files, Source, sample_rows
+from thresher.data.text import BLOCK_BYTES
 
 __all__ = ["MatrixSource", "npz_source"]
 
@@ -24,7 +24,7 @@ _BROKEN = (ValueError, OSError, KeyError, EOFError, TypeError, NotImplementedErr
 
 
 @dataclass
-class MatrixSource(Source):
+class MatrixSource(Files, Source):
     """A dense or sparse matrix with targets and weights in memory."""
 
     X: Any
@@ -82,9 +82,6 @@ class MatrixSource(Source):
 
     def _origin(self, start: int) -> Origin:
         return Origin(self.name, lambda i: start + i + 1, lambda i, _: self.y[start + i], "row")
-
-    def stamps(self) -> list[Any]:
-        return [stamp(path) for path in self.paths]
 
 
 def npz_source(path: str, block_bytes: int = BLOCK_BYTES) -> MatrixSource:

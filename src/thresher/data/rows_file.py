@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from thresher._files import atomic_file
 from thresher.data.dataset import DataSet, window_rows
 from thresher.data.encode import Block, Encoder, Sparse
 from thresher.data.errors import DataError
@@ -186,19 +185,12 @@ def _sound(block: Block, schema: Schema) -> bool:
 
 def write_rows(dataset: DataSet, path: str | os.PathLike[str], progress: Any = None) -> int:
     """Write all rows of a data set; returns their number.  The file appears when it is complete."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with open(temporary, "wb") as file:
-            rows = _write(dataset, file, progress)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with atomic_file(path) as file:
+            return _write(dataset, file, progress)
     except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-    return rows
+        reason = os.strerror(error.errno) if error.errno else error
+        raise DataError(f"{path} cannot be written: {reason}") from None
 
 
 def _write(dataset: DataSet, file: IO[bytes], progress: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from thresher.data.background import in_order
@@ -10,8 +10,9 @@ from thresher.data.encode import Block, Encoder
 from thresher.data.errors import BadRows
 from thresher.data.infer import Wishes
 from thresher.data.schema import Schema
+from thresher.data.text import STDIN, expand, stamp
 
-__all__ = ["Source", "Table", "sample_rows", "sampled_enough"]
+__all__ = ["Files", "Source", "Table", "sample_rows", "sampled_enough"]
 
 T = TypeVar("T")
 _SAMPLE_ROWS = 1 << 14
@@ -60,6 +61,23 @@ class Source:
     def n_rows(self) -> int | None:
         """Number of rows where it is known without reading them."""
         return None
+
+
+class Files:
+    """What sources in files share: which files they are, and whether these have changed."""
+
+    paths: Sequence[str]
+    name: str
+    rereadable: bool
+
+    def find_files(self) -> None:
+        """Every file that the paths and globs name."""
+        self.paths = expand(self.paths)
+        self.rereadable = STDIN not in self.paths
+        self.name = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
+
+    def stamps(self) -> list[Any]:
+        return [stamp(path) for path in self.paths]
 
 
 class Table(Source):

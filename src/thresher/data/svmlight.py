@@ -15,14 +15,14 @@ from thresher.data.encode import Block, Encoder, Origin, Sparse
 from thresher.data.errors import BadCell, DataError
 from thresher.data.infer import Wishes, infer_target, with_layout
 from thresher.data.schema import MOST_FEATURES, Schema
-from thresher.data.source import Source, sample_rows, sampled_enough
-from thresher.data.text import BLOCK_BYTES, STDIN, TextBlock, expand, stamp, text_blocks
+from thresher.data.source import Files, Source, sample_rows, sampled_enough
+from thresher.data.text import BLOCK_BYTES, STDIN, TextBlock, text_blocks
 
 __all__ = ["SvmlightSource"]
 
 
 @dataclass
-class SvmlightSource(Source):
+class SvmlightSource(Files, Source):
     """One or several svmlight files.
 
     ``zero_based``: whether the first feature has index 0; None: 1, unless an index 0 occurs.
@@ -37,9 +37,7 @@ class SvmlightSource(Source):
     _held: list[TextBlock] = field(default_factory=list)  # read from standard input already
 
     def __post_init__(self) -> None:
-        self.paths = expand(self.paths)
-        self.rereadable = STDIN not in self.paths
-        self.name = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
+        self.find_files()
         if self.n_features is not None and not 0 <= self.n_features <= MOST_FEATURES:
             raise ValueError(f"n_features must lie in 0 .. {MOST_FEATURES}, got {self.n_features}")
 
@@ -72,9 +70,6 @@ class SvmlightSource(Source):
         if rows.size:
             target = rows.y if schema.target is not None else None
             yield encoder.encode_matrix(_laid_out(rows.matrix, schema), target, None, origin)
-
-    def stamps(self) -> list[Any]:
-        return [stamp(path) for path in self.paths]
 
     # ------------------------------------------------------------ the sample
 

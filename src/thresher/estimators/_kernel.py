@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from thresher._random import generator, shuffled
+from thresher._random import shuffled
 from thresher._rows import Dense, Rows
 from thresher.estimators import _input
 from thresher.estimators._linear import LinearModel, Setup
@@ -239,10 +239,7 @@ class KernelModel(LinearModel):
     def _parts(
         self, rows: np.ndarray, seed: int, number: int, order: str, block: int
     ) -> Iterator[np.ndarray]:
-        if order == "shuffle":
-            rows = shuffled(rows, seed, 1, number)
-        elif order == "sampled":
-            rows = rows[generator(seed, 2, number).integers(rows.size, size=rows.size)]
+        rows = driver.pass_order(rows, order, seed, number)
         for start in range(0, rows.size, block):
             yield rows[start : start + block]
 

@@ -78,17 +78,7 @@ def _check_history(model: Any) -> None:
 
 def _check_classifier(model: Any) -> None:
     _check_linear(model)
-    classes, outputs = model.classes_, model.coef_.shape[0]
-    known = isinstance(classes, np.ndarray) and classes.ndim == 1
-    _require(known and classes.dtype.kind in "biufUO", "classes_ must be numbers or strings")
-    _require(classes.size >= 2, "a classifier needs at least two classes")
-    _require(np.all(classes[:-1] < classes[1:]), "classes_ must be sorted and distinct")
-    expected = 1 if classes.size == 2 else classes.size
-    _require(
-        outputs == expected,
-        f"{classes.size} classes need {expected} rows of coef_, got {outputs}",
-    )
-    _check_calibrator(model, outputs)
+    _check_labels(model, model.coef_.shape[0])
 
 
 def _check_calibrator(model: Any, outputs: int) -> None:

@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from thresher._random import shuffled
 from thresher._rows import Rows, scaled
 from thresher.data.moments import Moments
 from thresher.estimators import _input
@@ -174,9 +173,7 @@ class BudgetedModel(NestedParameters):
         state, status, passes = learner.init(), Status.COMPLETED, 0
         started = time.perf_counter()
         for passes in range(1, self.max_iter + 1):
-            order = chunk.order
-            if self.order == "shuffle":
-                order = shuffled(order, learner.seed, 1, passes - 1)
+            order = driver.pass_order(chunk.order, self.order, learner.seed, passes - 1)
             state = learner.update(state, chunk._replace(order=order))
             if self._told(learner, state, passes, time.perf_counter() - started):
                 status = Status.INTERRUPTED

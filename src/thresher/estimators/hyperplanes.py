@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from thresher._random import generator, shuffled
 from thresher._rows import Rows
 from thresher.estimators import _input
 from thresher.estimators._classifier import Classifier
@@ -212,13 +211,8 @@ class MultiHyperplaneClassifier(Classifier, BaseEstimator):
         return state, passes, status
 
     def _orders(self, seed: int, rows: np.ndarray) -> Iterator[np.ndarray]:
-        for p in range(self.max_iter):
-            if self.order == "shuffle":
-                yield shuffled(rows, seed, 1, p)
-            elif self.order == "sequential":
-                yield rows
-            else:
-                yield rows[generator(seed, 2, p).integers(rows.size, size=rows.size)]
+        for number in range(self.max_iter):
+            yield driver.pass_order(rows, self.order, seed, number)
 
     def _told(
         self, solver: Hyperplanes, state: HyperplaneState, passes: int, share: float, seconds: float

@@ -24,7 +24,16 @@ from thresher.solvers.base import (
     sound,
 )
 
-__all__ = ["Event", "Plan", "mean_loss", "objective", "penalty_value", "run", "whole"]
+__all__ = [
+    "Event",
+    "Plan",
+    "mean_loss",
+    "objective",
+    "pass_order",
+    "penalty_value",
+    "run",
+    "whole",
+]
 
 ORDERS = ("shuffle", "sequential", "sampled")
 
@@ -131,17 +140,20 @@ def _orders(solver: Solver, seed: int, rows: np.ndarray, plan: Plan) -> Iterator
     left = math.inf if plan.steps is None else plan.steps
     passes = 0
     while left > 0 and (plan.steps is not None or passes < plan.passes):
-        if plan.order == "sequential":
-            order = rows
-        elif plan.order == "shuffle":
-            order = shuffled(rows, seed, 1, passes)
-        else:
-            draws = generator(seed, 2, passes).integers(rows.size, size=rows.size)
-            order = rows[draws]
+        order = pass_order(rows, plan.order, seed, passes)
         order = order[: int(min(left * solver.batch, order.size))]
         yield order
         left -= math.ceil(order.size / solver.batch)
         passes += 1
+
+
+def pass_order(rows: np.ndarray, order: str, seed: int, number: int) -> np.ndarray:
+    """The visits of pass ``number`` (from 0) to these rows."""
+    if order == "sequential":
+        return rows
+    if order == "shuffle":
+        return shuffled(rows, seed, 1, number)
+    return rows[generator(seed, 2, number).integers(rows.size, size=rows.size)]
 
 
 def _parts(order: np.ndarray, batch: int, fine: bool) -> Iterator[np.ndarray]:

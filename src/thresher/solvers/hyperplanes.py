@@ -34,17 +34,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import config, njit, types
-from numba.extending import intrinsic
+from numba import njit
 
+from thresher._lanes import LANES, add_four
 from thresher._random import uniform
 from thresher._rows import AHEAD
 from thresher.solvers.base import Chunk
 
 __all__ = ["HyperplaneState", "Hyperplanes", "Planes"]
 
-_LANES = 16  # whole vector registers
 _SLOTS = 1 << 20  # an id is a serial number and a lane: serial * _SLOTS + lane
 
 
@@ -79,50 +77,6 @@ class Planes(NamedTuple):
     ids: np.ndarray
 
 
-def _add_four(typing_context, margins, at, sums, j0, j1, j2, j3, x0, x1, x2, x3):
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = ir.VectorType(context.get_data_type(margins.dtype), _LANES)
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
-        undefined = ir.Constant(vector, ir.Undefined)
-        table = context.make_array(sums)(context, builder, args[2])
-        lanes = builder.extract_value(table.shape, 1)
-
-        def lane_block(array: Any, offset: Any) -> Any:
-            return builder.bitcast(builder.gep(array.data, [offset]), vector.as_pointer())
-
-        def read(address: Any) -> Any:
-            value = builder.load(address)
-            value.align = margins.dtype.bitwidth // 8
-            return value
-
-        target = lane_block(context.make_array(margins)(context, builder, args[0]), args[1])
-        totals = [read(target), ir.Constant(vector, [0.0] * _LANES)]
-        for q in range(4):
-            row = builder.add(builder.mul(args[3 + q], lanes), args[1])
-            first = builder.insert_element(undefined, args[7 + q], ir.Constant(ir.IntType(32), 0))
-            x = builder.shuffle_vector(first, undefined, zeros)
-            product = builder.fmul(x, read(lane_block(table, row)), flags=("contract",))
-            totals[q % 2] = builder.fadd(totals[q % 2], product, flags=("contract",))
-        stored = builder.store(builder.fadd(*totals), target)
-        stored.align = margins.dtype.bitwidth // 8
-        return context.get_dummy_value()
-
-    places = (types.int64,) * 4
-    return types.void(margins, types.int64, sums, *places, *(margins.dtype,) * 4), emit
-
-
-if config.DISABLE_JIT:  # type: ignore[attr-defined]
-
-    def add_four(margins, at, sums, j0, j1, j2, j3, x0, x1, x2, x3):
-        for s in range(at, at + _LANES):
-            margins[s] += (
-                x0 * sums[j0, s] + x2 * sums[j2, s] + (x1 * sums[j1, s] + x3 * sums[j3, s])
-            )
-
-else:
-    add_four = intrinsic(_add_four)  # type: ignore[assignment]
-
-
 @njit(cache=True, nogil=True)
 def _margins(rows, i, sums, bias, margins):
     """margins = x_i . u for all lanes, four features at a time, a block of lanes in registers."""
@@ -130,7 +84,7 @@ def _margins(rows, i, sums, bias, margins):
     whole = stop - (stop - start) % 4
     for s in range(margins.size):
         margins[s] = bias[s]
-    for at in range(0, margins.size, _LANES):
+    for at in range(0, margins.size, LANES):
         for k in range(start, whole, 4):
             x0, x1 = rows.element(i, k), rows.element(i, k + 1)
             x2, x3 = rows.element(i, k + 2), rows.element(i, k + 3)
@@ -339,7 +293,7 @@ def _visit(
             free = 0
             for s in range(lanes):
                 free += owner[s] < 0
-            if free >= _LANES:
+            if free >= LANES:
                 done = r + 1
                 break
     return HyperplaneState(
@@ -436,7 +390,7 @@ class Hyperplanes:
             )  # fmt: skip
             if full:
                 state = _widened(state)
-            elif state.step % self.every == 0 and np.count_nonzero(state.owner < 0) >= _LANES:
+            elif state.step % self.every == 0 and np.count_nonzero(state.owner < 0) >= LANES:
                 state = _packed(state, ids)
             if start == chunk.order.size:
                 return state
@@ -480,7 +434,7 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def _whole(lanes: int) -> int:
-    return -(-lanes // _LANES) * _LANES
+    return -(-lanes // LANES) * LANES
 
 
 def _widened(state: HyperplaneState) -> HyperplaneState:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from thresher._random import shuffled
 from thresher.data import Schema
 from thresher.solvers import Status
 from thresher.training.intake import Intake
-from thresher.training.judge import Judge
+from thresher.training.judge import Judge, history_line
 from thresher.training.learners import model_size
 from thresher.training.model import matrix_of
+from thresher.training.stream import Place, window_order
 
 __all__ = ["PartialFits"]
 
@@ -48,8 +48,7 @@ class PartialFits:
                 if self.stop():
                     return Status.INTERRUPTED
             metrics = self._glance(number + 1, None)
-            numbers = {name: value for name, value in metrics.items() if isinstance(value, float)}
-            self.history.append({"passes": number + 1, "rows": self.rows, **numbers})
+            self.history.append(history_line(number + 1, self.rows, metrics))
         self.estimator.n_iter_ = passes
         return Status.COMPLETED
 
@@ -61,8 +60,7 @@ class PartialFits:
             if not hasattr(estimator, "algorithm"):  # hyperplanes have a rule of their own
                 estimator.alpha = weak / max(intake.mass, 1.0)
         if getattr(estimator, "class_weight", None) == "balanced":
-            counts = np.maximum(np.asarray(intake.class_counts, dtype=np.float64), 1.0)
-            factors = (counts.sum() / (counts.size * counts)).tolist()
+            factors = intake.balanced_factors().tolist()
             estimator.class_weight = dict(zip(self._classes().tolist(), factors, strict=True))
 
     def _classes(self) -> np.ndarray:
@@ -71,8 +69,8 @@ class PartialFits:
 
     def _learn(self, batch: Any, held: np.ndarray, number: int, index: int) -> None:
         order = np.flatnonzero(~held)
-        if getattr(self.estimator, "order", "shuffle") != "sequential":
-            order = shuffled(order, self.seed, 11, number, index)
+        if self.estimator.order != "sequential":
+            order = window_order(order, self.seed, Place(number, index))
         if not order.size:
             return
         X, weight = matrix_of(batch.rows)[order], batch.weight

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from thresher.data import DataSet, Moments, Schema
+from thresher.data import DataSet, Schema
 
 __all__ = ["Inspection", "inspected"]
 
@@ -81,22 +81,13 @@ class Inspection:
         }
 
 
-def inspected(data: DataSet, told: Callable[[int], None] = lambda rows: None) -> Inspection:
-    d, target = data.schema.n_features, data.schema.target
-    low, high = np.full(d, np.inf), np.full(d, -np.inf)
-    stored, rows, moments = np.zeros(d, dtype=np.int64), 0, Moments.empty(d)
-    counts = np.zeros(len(target.classes), np.int64) if target and target.classes else None
-    for batch in data.chunks():
-        _ranges(batch.rows, batch.size, low, high, stored)
-        moments = moments.updated(batch.rows)
-        rows += batch.size
-        if counts is not None and batch.y is not None:
-            counts += np.bincount(batch.y.astype(np.int64), minlength=counts.size)
-        told(rows)
-    absent = moments.mass < rows  # zeros that are not stored
-    low, high = (
-        np.where(absent, np.minimum(low, 0.0), low),
-        np.where(absent, np.maximum(high, 0.0), high),
-    )
-    mean, _ = moments.mean_and_deviation()
-    return Inspection(data.schema, rows, low, high, mean, stored, counts)
+def inspected(data: DataSet, told: Callable[[int], None] | None = None) -> Inspection:
+    """One pass over the data; means are weighted where the rows are."""
+    d = data.schema.n_features
+    low, high, stored = np.full(d, np.inf), np.full(d, -np.inf), np.zeros(d, dtype=np.int64)
+    extent = data.scan(told, lambda batch: _ranges(batch.rows, batch.size, low, high, stored))
+    absent = extent.moments.mass < extent.moments.total  # zeros that are not stored
+    low = np.where(absent, np.minimum(low, 0.0), low)
+    high = np.where(absent, np.maximum(high, 0.0), high)
+    mean, _ = extent.moments.mean_and_deviation()
+    return Inspection(data.schema, extent.rows, low, high, mean, stored, extent.class_counts)

@@ -67,6 +67,11 @@ class Intake:
             codes = batch.y[~held].astype(np.int64)
             self.class_counts += np.bincount(codes, minlength=self.class_counts.size)
 
+    def balanced_factors(self) -> np.ndarray:
+        """Class weights that give every class the same say."""
+        counts = np.maximum(np.asarray(self.class_counts, dtype=np.float64), 1.0)
+        return counts.sum() / (counts.size * counts)
+
     @property
     def repeatable(self) -> bool:
         return self.kept is not None or self.data.source.rereadable

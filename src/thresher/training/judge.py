@@ -13,7 +13,7 @@ from thresher.estimators._calibration import calibrate
 from thresher.training.holdout import HoldOut
 from thresher.training.model import Model, matrix_of
 
-__all__ = ["Judge"]
+__all__ = ["Judge", "history_line"]
 
 
 class Judge:
@@ -65,6 +65,12 @@ class Judge:
 
     def _batch(self, block: Block) -> Batch:
         return Batch(block.rows(self.schema.n_features), block.y, block.weight, 0)
+
+
+def history_line(passes: int, rows: int, metrics: dict[str, Any]) -> dict[str, Any]:
+    """What is remembered of a pass: where it stands and the single numbers among its metrics."""
+    numbers = {name: value for name, value in metrics.items() if isinstance(value, float)}
+    return {"passes": passes, "rows": rows, **numbers}
 
 
 def _without_calibration(estimator: Any) -> Any:

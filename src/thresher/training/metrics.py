@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from thresher.training.sampled import Sampled
+from thresher.tune.criteria import auc
+
 __all__ = ["ClassificationMetrics", "RegressionMetrics", "metrics_for"]
 
 _MOST_SCORES = 20_000_000
@@ -29,11 +32,8 @@ class ClassificationMetrics:
         self.confusion = np.zeros((classes.size, classes.size))
         self.log_loss_sum = 0.0
         self.has_probabilities = True
-        self._scores: list[np.ndarray] = []
-        self._codes: list[np.ndarray] = []
-        self._weights: list[np.ndarray] = []
-        self._kept = self._seen = 0
-        self._every = 1
+        width = 1 if classes.size == 2 else classes.size
+        self._kept = Sampled(_MOST_SCORES // width)
 
     def add(
         self, codes: np.ndarray, scores: np.ndarray, probabilities: np.ndarray | None,
@@ -50,22 +50,11 @@ class ClassificationMetrics:
         else:
             chosen = probabilities[np.arange(codes.size), codes]
             self.log_loss_sum -= float(weight @ np.log(np.maximum(chosen, 1e-15)))
-        self._keep(codes, scores, weight)
-
-    def _keep(self, codes: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> None:
-        first = -self._seen % self._every
-        self._seen += codes.size
-        part = slice(first, None, self._every)
-        self._scores.append(np.clip(scores[part], -_LARGEST, _LARGEST).astype(np.float32))
-        self._codes.append(codes[part].astype(np.int32))
-        self._weights.append(weight[part].astype(np.float32))
-        self._kept += self._scores[-1].size
-        if self._kept > _MOST_SCORES:
-            self._scores = [np.concatenate(self._scores)[::2]]
-            self._codes = [np.concatenate(self._codes)[::2]]
-            self._weights = [np.concatenate(self._weights)[::2]]
-            self._kept = self._scores[0].size
-            self._every *= 2
+        self._kept.add(
+            scores=np.clip(scores, -_LARGEST, _LARGEST).astype(np.float32),
+            codes=codes.astype(np.int32),
+            weight=weight.astype(np.float32),
+        )
 
     def summary(self) -> dict[str, Any]:
         total = self.confusion.sum()
@@ -76,7 +65,7 @@ class ClassificationMetrics:
         f1 = 2.0 * right / np.maximum(truth + guessed, 1e-300)
         present = truth > 0
         out: dict[str, Any] = {
-            "rows": self._seen,
+            "rows": self._kept.seen,
             "error": float(1.0 - right.sum() / total),
             "f1": float(f1[1] if self.classes.size == 2 else f1[present].mean()),
             "auc": self._auc(),
@@ -87,8 +76,7 @@ class ClassificationMetrics:
         return out
 
     def _auc(self) -> float | None:
-        codes, weights = np.concatenate(self._codes), np.concatenate(self._weights)
-        scores = np.concatenate(self._scores)
+        codes, weights, scores = (self._kept[name] for name in ("codes", "weight", "scores"))
         if scores.ndim == 1:
             return auc(codes == 1, scores, weights)
         each = [auc(codes == c, scores[:, c], weights) for c in range(scores.shape[1])]
@@ -99,19 +87,6 @@ class ClassificationMetrics:
 def _whole(value: float) -> float | int:
     """Counts as whole numbers; sums of row weights as they are."""
     return int(value) if value.is_integer() else value
-
-
-def auc(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> float | None:
-    """P(score of a positive > score of a negative), ties counting half; weighted."""
-    order = np.argsort(scores, kind="stable")
-    up = np.where(positive, weight, 0.0)[order].astype(np.float64)
-    down = np.where(positive, 0.0, weight)[order].astype(np.float64)
-    if not (up.sum() > 0.0 and down.sum() > 0.0):
-        return None
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(scores[order]) != 0]))
-    up, down = np.add.reduceat(up, starts), np.add.reduceat(down, starts)
-    below = np.cumsum(down) - down
-    return float(up @ (below + 0.5 * down) / (up.sum() * down.sum()))
 
 
 class RegressionMetrics:

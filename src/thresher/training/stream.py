@@ -16,7 +16,7 @@ from thresher.estimators._stream import RowStream
 from thresher.solvers import Chunk, Result, Status
 from thresher.training.intake import Intake
 
-__all__ = ["Place", "StreamJob", "Weights"]
+__all__ = ["Place", "StreamJob", "Weights", "window_order"]
 
 
 class Place(NamedTuple):
@@ -27,6 +27,11 @@ class Place(NamedTuple):
 
 
 _START = Place()
+
+
+def window_order(rows: np.ndarray, seed: int, place: Place) -> np.ndarray:
+    """The rows of a window in the random order that belongs to its place."""
+    return shuffled(rows, seed, 11, *place)
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class StreamJob:
         weight = self.weights.of(batch.y, batch.weight)
         order = np.flatnonzero(~held & (weight > 0.0)).astype(np.uint32)
         if self.shuffle:
-            order = shuffled(order, self.seed, 11, *self.place)
+            order = window_order(order, self.seed, self.place)
         if order.size:
             y = np.ascontiguousarray(targets(batch.y), dtype=batch.rows.dtype)
             self.stream.update(Chunk(self.scaled(batch.rows), y, weight, order))

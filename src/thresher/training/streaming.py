@@ -15,7 +15,7 @@ from thresher.estimators._stream import RowStream
 from thresher.solvers import Chunk, Result, Solver, Status
 from thresher.training.checkpoint import Checkpointer
 from thresher.training.intake import Intake
-from thresher.training.judge import Judge
+from thresher.training.judge import Judge, history_line
 from thresher.training.stream import StreamJob, Weights
 
 __all__ = ["Streaming", "new_job"]
@@ -56,8 +56,7 @@ class Streaming:
     def _after_pass(self) -> Status | None:
         job = self.job
         metrics = self._glance(None)
-        numbers = {name: value for name, value in metrics.items() if isinstance(value, float)}
-        job.history.append({"passes": job.place.passes, "rows": job.rows_learned, **numbers})
+        job.history.append(history_line(job.place.passes, job.rows_learned, metrics))
         if self.estimator.early_stopping and metrics:
             loss = metrics.get("error", metrics.get("rmse", np.inf))
             if loss < job.best_loss:
@@ -155,8 +154,7 @@ def _weights(estimator: Any, intake: Intake) -> Weights:
     if given is None:
         return Weights(None, scale)
     if isinstance(given, str):
-        counts = np.maximum(np.asarray(intake.class_counts, dtype=np.float64), 1.0)
-        return Weights(counts.sum() / (counts.size * counts), scale)
+        return Weights(intake.balanced_factors(), scale)
     target = intake.data.schema.target
     assert target is not None
     return Weights(np.array([float(given.get(c, 1.0)) for c in target.classes]), scale)

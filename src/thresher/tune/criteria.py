@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
-__all__ = ["CRITERIA", "Criterion", "resolve_criterion", "sparse_error"]
+__all__ = ["CRITERIA", "Criterion", "auc", "resolve_criterion", "sparse_error"]
 
 
 @dataclass(frozen=True)
@@ -101,17 +100,23 @@ def _auc(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
 
 
 def _area(scores: np.ndarray, positive: np.ndarray, weight: Any) -> float:
-    """Mann and Whitney's statistic: ties count one half."""
-    if weight is not None:
-        from sklearn.metrics import roc_auc_score
-
-        return float(roc_auc_score(positive, scores, sample_weight=weight))
-    first = int(np.sum(positive))
-    second = positive.size - first
-    if first == 0 or second == 0:
+    area = auc(positive, scores, np.ones(scores.size) if weight is None else np.asarray(weight))
+    if area is None:
         raise ValueError("auc is undefined: a fold holds one class only; use stratified folds")
-    ranks = rankdata(scores)
-    return float((ranks[positive].sum() - first * (first + 1) / 2) / (first * second))
+    return area
+
+
+def auc(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> float | None:
+    """P(score of a positive > score of a negative), ties counting half; None with one class."""
+    order = np.argsort(scores, kind="stable")
+    up = np.where(positive, weight, 0.0)[order].astype(np.float64)
+    down = np.where(positive, 0.0, weight)[order].astype(np.float64)
+    if not (up.sum() > 0.0 and down.sum() > 0.0):
+        return None
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(scores[order]) != 0]))
+    up, down = np.add.reduceat(up, starts), np.add.reduceat(down, starts)
+    below = np.cumsum(down) - down
+    return float(up @ (below + 0.5 * down) / (up.sum() * down.sum()))
 
 
 def sparse_error(kappa: float | None = None) -> Criterion:

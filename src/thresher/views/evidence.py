@@ -17,11 +17,12 @@ from thresher.training import Model
 from thresher.training.holdout import HoldOut
 from thresher.training.metrics import metrics_for
 from thresher.training.model import Predicted, matrix_of
-from thresher.views.curves import Sampled
+from thresher.training.sampled import Sampled
 
 __all__ = ["Evidence", "gathered", "has_name"]
 
 _SAMPLE_ROWS, _SAMPLE_BYTES = 20_000, 64 << 20
+_MOST_ROWS = 200_000  # whose scores are kept for the curves
 _ALMOST_ALL = 1.0 - 1e-12
 _NO_NAME = re.compile(r"\d+ files|the (data frame|matrix)")
 
@@ -39,7 +40,7 @@ class Evidence:
     labelled: bool = False
     metrics: dict[str, Any] = field(default_factory=dict)
     predicted: np.ndarray | None = None  # rows for each predicted class
-    kept: Sampled = field(default_factory=Sampled)  # y, score, probability, weight, value
+    kept: Sampled = field(default_factory=lambda: Sampled(_MOST_ROWS))  # y, score, weight, ...
     sample: Block | None = None  # rows to learn from again
     seconds: float = 0.0
 

@@ -1,0 +1,25 @@
+"""Messages of the library in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["as_options"]
+
+_OPTIONS = "alpha|calibrate|encoding|format|holdout|learner|loss|memory|n_features|on_bad_rows"
+_OPTIONS += "|passes|penalty|solver|target|task|weight"
+_ASSIGNED = re.compile(rf"\b({_OPTIONS})=(?:'([^']*)'|([\w.]+))")
+_TYPED = re.compile(r"types=\{'([^']*)': '([^']*)'\}")
+_TERMS = re.compile(r"pass it, load_model\(path, terms=\[[^\]]*\]\)")
+
+
+def as_options(message: str) -> str:
+    """``on_bad_rows='skip'`` as ``--on-bad-rows skip``."""
+
+    def option(match: re.Match[str]) -> str:
+        value = match[2] if match[2] is not None else match[3]
+        return f"--{match[1].replace('_', '-')} {value}"
+
+    message = _TYPED.sub(r"--type \1=\2", message)
+    message = _TERMS.sub("name the file that defines it with --plugin", message)
+    return _ASSIGNED.sub(option, message).replace("n_features= says", "--n-features says")
