@@ -19,10 +19,12 @@ from sklearn.datasets import dump_svmlight_file
 
 from conftest import JIT_DISABLED
 from thresher.data import DataError, open_data
+from thresher.data._svmlight_text import cut
+from thresher.data.columns import _side_by_side
 from thresher.data.csv import _record_end
 from thresher.data.dataset import gathered, rows_in
 from thresher.data.encode import Block, Sparse
-from thresher.data.text import expand, suffix
+from thresher.data.text import expand, suffix, text_blocks
 
 
 def whole(data, rows=1 << 30):
@@ -424,6 +426,23 @@ def test_arrays_of_all_kinds(tmp_path):
     assert whole(open_data(duplicates))[0].tolist() == [[0, 3], [3, 0]]
     sparse.save_npz(tmp_path / "s.npz", sparse.csr_array(X))
     assert whole(open_data(tmp_path / "s.npz"))[0].tolist() == X.tolist()
+
+
+@pytest.mark.parametrize("k", [0, 1, 7, 8, 9, 16, 21])
+def test_columns_become_rows(k):
+    n = 30 if JIT_DISABLED else 5000  # more than one tile
+    X = np.random.default_rng(k).normal(size=(n, k))
+    np.testing.assert_array_equal(_side_by_side(list(np.asfortranarray(X).T), n), X)
+
+
+def test_blocks_of_text_outlive_the_next(tmp_path):
+    text = b"".join(b"%d 1:%s\n" % (i, b"1" * (i % 50)) for i in range(200))
+    (tmp_path / "a.svm").write_bytes(text)
+    blocks = list(text_blocks(str(tmp_path / "a.svm"), cut, 32))
+    assert len(blocks) > 10
+    assert b"".join(block.data.tobytes() for block in blocks) == text
+    lines = np.cumsum([1, *(block.newlines for block in blocks)])[:-1]
+    assert [block.first_line for block in blocks] == lines.tolist()
 
 
 def test_chunks_have_the_size_asked_for():

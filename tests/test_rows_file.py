@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import struct
 
@@ -54,6 +55,19 @@ def test_what_is_written_is_read(tmp_path, density, weighted, monkeypatch):
     assert os.listdir(tmp_path) == ["a.rows"]
     renamed = (tmp_path / "a.rows").rename(tmp_path / "a.dat")
     assert_same(open_data(renamed), data)
+
+
+@pytest.mark.parametrize("density", [0.05, 0.9])
+def test_rows_are_the_file_itself(tmp_path, density):
+    path = tmp_path / "a.rows"
+    write_rows(problem(density), path)
+    before = path.read_bytes()
+    (batch,) = open_data(path).chunks(1 << 20)
+    for array in arrays(batch):
+        assert not array.flags.owndata
+        assert array.ctypes.data % 64 == 0
+        array[:] = 0  # a copy of the page, should anybody write
+    assert path.read_bytes() == before
 
 
 def test_tables_keep_their_schema(tmp_path):
@@ -144,10 +158,11 @@ def test_each_check(contents):
     start = 16 + struct.unpack_from("<Q", thin, 8)[0]
     n, nonzeros = struct.unpack_from("<qq", thin, start)
     assert n == 30
-    indptr, indices = start + 16, start + 16 + 4 * (n + 1)
-    values = indices + 4 * nonzeros
-    targets, weights = values + 8 * nonzeros, values + 8 * nonzeros + 8 * n
-    assert weights + 8 * n + 24 == len(thin)
+    sizes = [16, 4 * (n + 1), 4 * nonzeros, 8 * nonzeros, 8 * n, 8 * n]
+    places = start + np.cumsum([64 * math.ceil(size / 64) for size in sizes])
+    indptr, indices, values, targets, weights, end = places
+    assert start % 64 == 0
+    assert end + 24 == len(thin)
     full_start = 16 + struct.unpack_from("<Q", full, 8)[0]
     for bad in [
         corrupted(thin, indptr, "<i", 1), corrupted(thin, indptr + 8, "<i", 2**30),
@@ -161,7 +176,8 @@ def test_each_check(contents):
         corrupted(thin, start + 8, "<q", 2**62), corrupted(thin, len(thin) - 24, "<Q", 29),
         corrupted(thin, len(thin) - 24, "<Q", 31), corrupted(thin, len(thin) - 8, "<Q", 0),
         corrupted(thin, 0, "<Q", 0), corrupted(thin, 8, "<Q", 2**60),
-        corrupted(full, full_start + 8, "<q", 0), corrupted(full, full_start + 16, "<d", np.inf),
+        corrupted(full, full_start + 8, "<q", 0), corrupted(full, full_start + 64, "<d", np.inf),
+        corrupted(full, full_start + 64 + 8 * 77, "<d", -np.inf), b"THRROWS1" + thin[8:],
     ]:  # fmt: skip
         path.write_bytes(bad)
         assert read(path) is None
@@ -172,7 +188,8 @@ def test_each_check(contents):
 @pytest.mark.parametrize("header", [b"[]", b"{}", b"{", b"[" * 100_000, b'{"schema": 3}', b"\xff"])
 def test_foreign_headers(tmp_path, header):
     path = tmp_path / "a.rows"
-    path.write_bytes(b"THRROWS1" + struct.pack("<Q", len(header)) + header
+    header += b" " * (-(16 + len(header)) % 64)
+    path.write_bytes(b"THRROWS2" + struct.pack("<Q", len(header)) + header
                      + struct.pack("<QQ8s", 0, 0, b"THRROWSE"))  # fmt: skip
     with pytest.raises(DataError):
         open_data(path)
@@ -182,6 +199,7 @@ def test_not_a_file_of_rows(tmp_path):
     path = tmp_path / "a.rows"
     for content, expected in [
         (b"", "too short"), (b"a,b\n1,2\n", "too short"), (b"x" * 500, "not a file of rows"),
+        (b"THRROWS1" + b"x" * 500, "of another version: make it again"),
     ]:  # fmt: skip
         path.write_bytes(content)
         with pytest.raises(DataError, match=expected):

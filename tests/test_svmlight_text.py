@@ -74,6 +74,7 @@ def check(text, first_line=1):
     assert [report.line for report in block.bad] == bad
     assert (block.qid is not None) == any(qid >= 0 for _, _, qid, _ in rows)
     assert block.indptr[-1] == block.indices.size == block.values.size
+    assert block.zeros == sum(value == 0.0 for _, _, _, pairs in rows for _, value in pairs)
     return block
 
 

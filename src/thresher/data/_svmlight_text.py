@@ -40,13 +40,17 @@ class BadLine(NamedTuple):
 
 
 class SvmlightBlock(NamedTuple):
-    """The rows of a block; ``qid`` is -1 in rows without one, None where no row has one."""
+    """The rows of a block; ``qid`` is -1 in rows without one, None where no row has one.
+
+    ``zeros`` is how many values are zero, written out for no reason.
+    """
 
     labels: np.ndarray
     qid: np.ndarray | None
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray
+    zeros: int
     lines: np.ndarray
     bad: list[BadLine]
 
@@ -99,11 +103,11 @@ def _qid(text, p):
 
 
 @njit(cache=True, nogil=True)
-def _parse(data, p, stop, line, row, k, rows):
+def _parse(data, p, stop, line, row, k, zeros, rows):
     """Read lines from ``p`` until ``stop``, the start of a line, or until a line is odd.
 
-    Returns (position, line number, rows, elements, why): the start of the line it stopped at,
-    and the rows and elements there are by then.
+    Returns (position, line number, rows, elements, zeros, why): the start of the line it stopped
+    at, and the rows, elements and zeros among them there are by then.
     """
     labels, qids, indptr, indices, values = (
         rows.labels,
@@ -130,7 +134,7 @@ def _parse(data, p, stop, line, row, k, rows):
         label, p, code = scan(text, p, marks(text, p))
         c = at(text, p)
         if code != OK or (c > 32 and c != 35):
-            return start, line, row, k, _ODD
+            return start, line, row, k, zeros, _ODD
         while at(text, p) == 32 or at(text, p) == 9:
             p += 1
         if at(text, p) == 113:
@@ -139,7 +143,7 @@ def _parse(data, p, stop, line, row, k, rows):
             qids[U(row)] = -1
         first = k
         last = np.int64(-1)
-        fine, unsorted = True, 0
+        fine, unsorted, nothing = True, 0, 0
         while True:
             while at(text, p) == 32 or at(text, p) == 9:
                 p += 1
@@ -167,6 +171,7 @@ def _parse(data, p, stop, line, row, k, rows):
             indices[U(k)] = index
             values[U(k)] = value
             k += 1
+            nothing += 1 if value == 0.0 else 0
             unsorted += 1 if index <= last else 0
             last = index
         c = at(text, p)
@@ -176,16 +181,17 @@ def _parse(data, p, stop, line, row, k, rows):
         elif c == 13:
             p += 1
         if at(text, p) != 10 or not fine:
-            return start, line, row, first, _ODD
+            return start, line, row, first, zeros, _ODD
         if unsorted and not _sort_row(indices[first:k], values[first:k]):
-            return start, line, row, first, _ODD
+            return start, line, row, first, zeros, _ODD
         labels[U(row)] = label
         lines[U(row)] = line
+        zeros += nothing
         row += 1
         indptr[U(row)] = k
         p += 1
         line += 1
-    return p, line, row, k, _DONE
+    return p, line, row, k, zeros, _DONE
 
 
 # ---------------------------------------------------------------- the careful reader
@@ -279,27 +285,29 @@ def _put(rows: _Rows, row: int, k: int, line: int, text: bytes, bad: list[BadLin
     return 1
 
 
-def parse_svmlight(block: Any, first_line: int = 1) -> SvmlightBlock:
+def parse_svmlight(block: Any, first_line: int = 1, newlines: int | None = None) -> SvmlightBlock:
     """Read whole lines of text (bytes, or any buffer of bytes; the last newline may be missing).
 
     Indices are as in the file, sorted within each row; rows keep the order of their lines.  Lines
-    that cannot be read are left out and reported in ``bad``.
+    that cannot be read are left out and reported in ``bad``.  ``newlines``: how many there are,
+    where they have been counted.
 
     >>> parse_svmlight(b"+1 2:0.5 7:1 # a comment\\n-1 x:1\\n").bad[0].problem
     "'x' is not a feature index"
     """
     data = as_bytes(block)
-    rows = _room(count(data, 10) + 1, count(data, 58))
+    rows = _room((count(data, 10) if newlines is None else newlines) + 1, count(data, 58))
     bad: list[BadLine] = []
-    line, row, k = first_line, 0, 0
+    line, row, k, zeros = first_line, 0, 0, 0
     for text, p, stop, _ in padded(data, 0):
         while True:
-            p, line, row, k, why = _parse(text, p, stop, line, row, k, rows)
+            p, line, row, k, zeros, why = _parse(text, p, stop, line, row, k, zeros, rows)
             if why == _DONE:
                 break
-            end = _line_end(text, p)
+            end, first = _line_end(text, p), k
             row += _put(rows, row, k, line, text[p:end].tobytes(), bad)
             k = int(rows.indptr[row])
+            zeros += int(np.count_nonzero(rows.values[first:k] == 0.0))
             p, line = end + 1, line + 1
     qid = rows.qid[:row]
     return SvmlightBlock(
@@ -308,6 +316,7 @@ def parse_svmlight(block: Any, first_line: int = 1) -> SvmlightBlock:
         rows.indptr[: row + 1],
         rows.indices[:k],
         rows.values[:k],
+        zeros,
         rows.lines[:row],
         bad,
     )

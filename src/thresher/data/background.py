@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
+
+from thresher._threads import cores
 
 __all__ = ["ahead", "in_order"]
 
@@ -67,7 +68,7 @@ def in_order(items: Iterable[T], work: Callable[[T], R], workers: int | None = N
 
     An exception is raised at its place, so that the first one in the data is the one reported.
     """
-    workers = workers or _cores()
+    workers = workers or _workers()
     if workers == 1:
         yield from map(work, items)
         return
@@ -85,6 +86,5 @@ def in_order(items: Iterable[T], work: Callable[[T], R], workers: int | None = N
                 future.cancel()
 
 
-def _cores() -> int:
-    known = hasattr(os, "sched_getaffinity")
-    return min(len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1, _MOST_WORKERS)
+def _workers() -> int:
+    return min(cores(), _MOST_WORKERS)

@@ -124,7 +124,7 @@ class CsvSource(Files, Table):
         for block, head in self._text():
             if block.file != file:
                 file, plan = block.file, _plan(schema, head.names, self.delimiter, block)
-            yield _Piece(block.copied(), head.names, plan)
+            yield _Piece(block, head.names, plan)
 
     def _read(self, piece: _Piece, encoder: Encoder) -> Iterator[Block]:
         """The compiled parser and PyArrow in turns, until the block is read."""
@@ -207,7 +207,7 @@ class CsvSource(Files, Table):
             return
         yield from self._held
         for block in self._stdin:
-            self._held.append(block.copied())
+            self._held.append(block)
             yield block
 
     def _cut(self, data: np.ndarray) -> int:
@@ -225,7 +225,7 @@ class CsvSource(Files, Table):
         block = next(blocks, None)
         if path == STDIN:
             self._stdin = blocks
-            self._held += [] if block is None else [block.copied()]
+            self._held += [] if block is None else [block]
         else:
             blocks.close()  # type: ignore[attr-defined]
         if block is None:

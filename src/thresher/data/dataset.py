@@ -86,7 +86,8 @@ class DataSet:
 
     def _batches(self, rows: int, bad: BadRows) -> Iterator[Batch]:
         first = 0
-        for block in gathered(ahead(self._blocks(bad)), rows):
+        # One chunk is in use and one in the making: threads need no more, and memory is dear.
+        for block in ahead(gathered(self._blocks(bad), rows), depth=1):
             yield Batch(block.rows(self.schema.n_features), block.y, block.weight, first)
             first += block.size
 

@@ -83,10 +83,14 @@ def has_header(found: list[list[str]]) -> bool:
     first, rest = found[0], found[1:]
     if any(_numeric(first)):
         return False
-    columns = [[r[k] for r in rest if k < len(r) and r[k].strip()] for k in range(len(first))]
-    if any(first[k].strip() and c and all(_numeric(c)) for k, c in enumerate(columns)):
+
+    def below(k: int) -> list[str]:
+        return [r[k] for r in rest if k < len(r) and r[k].strip()]
+
+    named = [k for k, name in enumerate(first) if name.strip()]
+    if any(below(k) and all(_numeric(below(k))) for k in named):
         return True
-    return not any(first[k] in c for k, c in enumerate(columns))
+    return not any(name in below(k) for k, name in enumerate(first))
 
 
 def _numeric(cells: list[str]) -> list[bool]:

@@ -207,9 +207,24 @@ class Encoder:
 
 
 def _class_numbers(target: np.ndarray, described: Target) -> tuple[np.ndarray, np.ndarray]:
-    classes = np.asarray(described.classes, dtype=np.float64)
-    codes = np.minimum(np.searchsorted(classes, target), classes.size - 1)
-    return codes.astype(np.float64), classes[codes] != target
+    """The place of every label among the classes, and where it is none of them."""
+    codes, wrong = np.empty(target.size), np.empty(target.size, dtype=bool)
+    _look_up(np.asarray(described.classes, dtype=np.float64), target, codes, wrong)
+    return codes, wrong
+
+
+@njit(cache=True, nogil=True)
+def _look_up(classes, target, codes, wrong):
+    """Binary search; rows of a label that is not there are given any code."""
+    for i in range(target.size):
+        low, high = 0, classes.size - 1
+        while low < high:
+            middle = (low + high) // 2
+            if classes[middle] < target[i]:
+                low = middle + 1
+            else:
+                high = middle
+        codes[i], wrong[i] = low, classes[low] != target[i]
 
 
 def _target_problem(value: float, target: Target, shown: str) -> str:

@@ -4,11 +4,17 @@ Layout, little-endian: the magic word, the length of a JSON header (schema, and 
 the text it was made from), then blocks of rows, each a count of rows and of non-zeros (-1: dense)
 followed by its arrays, and at the end the number of rows, of bad rows that were left out, and a
 closing word.  A file without the closing word was not finished and is refused.
+
+Counts and arrays start at multiples of 64 bytes, so that a block of rows can be the file itself,
+mapped into memory: nothing is copied, and one pass over the bytes checks them.  A file is only ever
+replaced by another one, never written into, so what was checked is what is read.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import mmap
 import os
 import struct
 from collections.abc import Iterator
@@ -16,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import IO, Any
 
 import numpy as np
+from numba import njit
 
 from thresher._files import atomic_file
 from thresher.data.dataset import DataSet, window_rows
@@ -29,7 +36,8 @@ from thresher.data.text import expand, stamp
 __all__ = ["SUFFIX", "RowsFile", "cached", "write_rows"]
 
 SUFFIX = ".rows"
-_MAGIC, _CLOSING = b"THRROWS1", b"THRROWSE"
+_MAGIC, _CLOSING = b"THRROWS2", b"THRROWSE"
+_ALIGNED = 64
 _PREFIX = struct.Struct("<8sQ")
 _BLOCK = struct.Struct("<qq")  # rows, non-zeros or -1
 _END = struct.Struct("<QQ8s")  # rows, rows left out
@@ -77,14 +85,13 @@ class RowsFile(Source):
         if encoder.bad.policy == "skip":
             encoder.bad.count += self.left_out
         with open(self.path, "rb", buffering=0) as file:
-            file.seek(self._start)
-            left = self._rows
+            place, left = self._start, self._rows
             while left > 0:
-                matrix, y, weight = self._read_block(file)
-                left -= Block(matrix, None, None).size
-                y, weight = y if schema.target else None, weight if schema.weight else None
-                yield Block(matrix, y, weight)
-            if left or file.tell() != self._size - _END.size:
+                block, place = self._block_at(place, file)
+                left -= block.size
+                y = block.y if schema.target else None
+                yield Block(block.matrix, y, block.weight if schema.weight else None)
+            if left or place != self._size - _END.size:
                 raise self._corrupt()
 
     def stamps(self) -> list[Any]:
@@ -112,8 +119,10 @@ class RowsFile(Source):
             raise DataError(f"{self.path} is too short for a file of rows")
         magic, length = _PREFIX.unpack(start)
         if magic != _MAGIC:
-            raise DataError(f"{self.path} is not a file of rows")
-        if length > min(self._size, _LONGEST_HEADER):
+            older = magic[:7] == _MAGIC[:7]
+            more = ", but of another version: make it again" if older else ""
+            raise DataError(f"{self.path} is {'a' if older else 'not a'} file of rows{more}")
+        if length > min(self._size, _LONGEST_HEADER) or (_PREFIX.size + length) % _ALIGNED:
             raise self._corrupt()
         try:
             header = json.loads(file.read(length))
@@ -123,8 +132,10 @@ class RowsFile(Source):
             raise self._corrupt()
         return header
 
-    def _read_block(self, file: IO[bytes]) -> Block:
+    def _block_at(self, place: int, file: IO[bytes]) -> tuple[Block, int]:
+        """The block that starts at a byte, as views of the file, and the byte after it."""
         schema = self.header_schema
+        file.seek(place)
         head = file.read(_BLOCK.size)
         if len(head) != _BLOCK.size:
             raise self._corrupt()
@@ -132,35 +143,64 @@ class RowsFile(Source):
         sparse = schema.layout == "sparse"
         if not (0 < n <= self._rows and (0 <= nonzeros <= self._size if sparse else nonzeros < 0)):
             raise self._corrupt()
-        matrix: np.ndarray | Sparse
-        if sparse:
-            indptr = self._array(file, (n + 1,), np.int32)
-            indices = self._array(file, (nonzeros,), np.int32)
-            matrix = Sparse(self._array(file, (nonzeros,), np.float64), indices, indptr)
-        else:
-            matrix = self._array(file, (n, schema.n_features), np.float64)
-        y = self._array(file, (n,), np.float64) if schema.target else None
-        weight = self._array(file, (n,), np.float64) if schema.weight else None
-        block = Block(matrix, y, weight)
+        forms = _forms(schema, n, nonzeros)
+        offsets = [_ALIGNED]
+        for shape, dtype in forms:
+            offsets.append(offsets[-1] + _whole(math.prod(shape) * np.dtype(dtype).itemsize))
+        mapped = self._mapped(file, place, offsets[-1])
+        arrays = [
+            np.ndarray(shape, dtype, mapped, offset)
+            for (shape, dtype), offset in zip(forms, offsets, strict=False)
+        ]
+        block = _block(arrays, schema)
         if not _sound(block, schema):
             raise self._corrupt()
-        return block
+        return block, place + offsets[-1]
 
-    def _array(self, file: IO[bytes], shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        if int(np.prod(shape, dtype=np.float64)) * np.dtype(dtype).itemsize > self._size:
+    def _mapped(self, file: IO[bytes], start: int, size: int) -> memoryview:
+        """Bytes of the file as memory, which is given back with the last array that uses it.
+
+        What is written to it, if anything, stays in memory: to compiled code the rows then have
+        the type of any others.
+        """
+        if start + size > self._size - _END.size:
             raise self._corrupt()
-        out = np.empty(shape, dtype)
-        view = out.reshape(-1).view(np.uint8).data if out.size else memoryview(b"")
-        done = 0
-        while done < len(view):  # one read may bring less than asked for
-            got = file.readinto(view[done:])  # type: ignore[attr-defined]
-            if not got:
-                raise self._corrupt()
-            done += got
-        return out
+        lead = start % mmap.ALLOCATIONGRANULARITY
+        try:
+            mapped = mmap.mmap(
+                file.fileno(), lead + size, access=mmap.ACCESS_COPY, offset=start - lead
+            )
+        except (OSError, ValueError):  # the file has become shorter since it was opened
+            raise self._corrupt() from None
+        if hasattr(mmap, "MADV_WILLNEED"):
+            mapped.madvise(mmap.MADV_WILLNEED)
+        return memoryview(mapped)[lead:]
 
     def _corrupt(self) -> DataError:
         return DataError(f"{self.path} is damaged: make it again")
+
+
+def _whole(size: int) -> int:
+    """The size with its padding."""
+    return -(-size // _ALIGNED) * _ALIGNED
+
+
+def _forms(schema: Schema, n: int, nonzeros: int) -> list[tuple[tuple[int, ...], Any]]:
+    """Shape and type of the arrays of a block, in the file's order."""
+    rows: list[tuple[tuple[int, ...], Any]] = [((n, schema.n_features), np.float64)]
+    if schema.layout == "sparse":
+        rows = [((n + 1,), np.int32), ((nonzeros,), np.int32), ((nonzeros,), np.float64)]
+    others = [role for role in (schema.target, schema.weight) if role is not None]
+    return rows + [((n,), np.float64)] * len(others)
+
+
+def _block(arrays: list[np.ndarray], schema: Schema) -> Block:
+    weight = arrays.pop() if schema.weight is not None else None
+    y = arrays.pop() if schema.target is not None else None
+    if schema.layout == "sparse":
+        indptr, indices, data = arrays
+        return Block(Sparse(data, indices, indptr), y, weight)
+    return Block(arrays[0], y, weight)
 
 
 def _sound(block: Block, schema: Schema) -> bool:
@@ -174,13 +214,29 @@ def _sound(block: Block, schema: Schema) -> bool:
             return False
     stored = matrix.data if isinstance(matrix, Sparse) else matrix
     parts = [part for part in (stored, y, weight) if part is not None]
-    # The extremes tell of NaN and infinity, without a table of truths as long as the data.
-    if not all(np.isfinite([part.min(), part.max()]).all() for part in parts if part.size):
+    if not all(_finite(part.reshape(-1).view(np.uint64)) for part in parts):
         return False
     codes = len(schema.target.classes) if schema.target else 0
-    if y is not None and codes and (y.min() < 0.0 or y.max() >= codes or np.any(y % 1.0 != 0.0)):
+    if y is not None and codes and not _are_codes(y, codes):
         return False
     return weight is None or bool(weight.min() >= 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _finite(words):
+    """No NaN and no infinity: by the exponents' bits, and without leaving early, in vectors."""
+    exponent, found = np.uint64(0x7FF0000000000000), np.uint64(0)
+    for word in words:
+        found |= np.uint64((word & exponent) == exponent)
+    return found == 0
+
+
+@njit(cache=True, nogil=True)
+def _are_codes(y, n):
+    fine = True
+    for code in y:
+        fine &= 0.0 <= code < n and code == np.floor(code)
+    return fine
 
 
 def write_rows(dataset: DataSet, path: str | os.PathLike[str], progress: Any = None) -> int:
@@ -196,6 +252,7 @@ def write_rows(dataset: DataSet, path: str | os.PathLike[str], progress: Any = N
 def _write(dataset: DataSet, file: IO[bytes], progress: Any) -> int:
     header = {"schema": dataset.schema.to_json(), "made_from": dataset.source.stamps()}
     text = json.dumps(header).encode()
+    text += b" " * (_whole(_PREFIX.size + len(text)) - _PREFIX.size - len(text))
     file.write(_PREFIX.pack(_MAGIC, len(text)) + text)
     rows = 0
     # Blocks are what training takes at a time: they need not be put together when read.
@@ -205,9 +262,10 @@ def _write(dataset: DataSet, file: IO[bytes], progress: Any) -> int:
         arrays = [matrix.indptr, matrix.indices, matrix.data] if sparse else [matrix.X]
         arrays += [a for a in (batch.y, batch.weight) if a is not None]
         nonzeros = matrix.data.size if sparse else -1
-        file.write(_BLOCK.pack(batch.size, nonzeros))
-        for array in arrays:
+        head = np.frombuffer(_BLOCK.pack(batch.size, nonzeros), np.uint8)
+        for array in (head, *arrays):
             file.write(np.ascontiguousarray(array).data)
+            file.write(bytes(-array.nbytes % _ALIGNED))
         rows += batch.size
         if progress is not None:
             progress(rows)

@@ -53,14 +53,14 @@ class SvmlightSource(Files, Source):
         sample = _head([sample], sample_rows(features))
         target = infer_target("label", sample.labels, wishes, self.name, every=labels)
         schema = Schema(target=target, matrix_features=features, first_index=base)
-        return with_layout(schema, sample.labels.size, int(np.count_nonzero(sample.values)))
+        return with_layout(schema, sample.labels.size, sample.values.size - sample.zeros)
 
     def blocks(self, encoder: Encoder) -> Iterator[Block]:
-        return self.parsed((block.copied() for block in self._text()), self._read, encoder)
+        return self.parsed(self._text(), self._read, encoder)
 
     def _read(self, block: TextBlock, encoder: Encoder) -> Iterator[Block]:
         schema = encoder.schema
-        parsed = parse_svmlight(block.data, block.first_line)
+        parsed = parse_svmlight(block.data, block.first_line, block.newlines)
         for line in parsed.bad:
             problem = f"{line.problem} (character {line.column})"
             encoder.bad.add(BadCell(block.file, line.line, None, problem))
@@ -111,7 +111,7 @@ class SvmlightSource(Files, Source):
                 yield from text_blocks(path, cut, self.block_bytes, self.encoding)
             elif hold:
                 for block in self._stdin:
-                    self._held.append(block.copied())
+                    self._held.append(block)
                     yield block
             else:
                 while self._held:
@@ -151,11 +151,12 @@ def _index_range(indices: np.ndarray) -> tuple[int, int]:
 def _sparse(parsed: SvmlightBlock, base: int) -> Sparse:
     """Compressed rows without zeros, features counted from 0."""
     values, indices, indptr = parsed.values, parsed.indices, parsed.indptr
-    if np.count_nonzero(values) < values.size:
+    if parsed.zeros:
         kept = values != 0.0
         indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
         values, indices = values[kept], indices[kept]
-    indices = indices if base == 0 else indices - np.int32(base)
+    if base:
+        indices -= np.int32(base)  # the block's own: nobody else reads them
     return Sparse(values, indices, indptr.astype(np.int32))
 
 
@@ -178,9 +179,11 @@ def _head(parts: list[SvmlightBlock], wanted: int) -> SvmlightBlock:
     """The first rows of several blocks."""
     sizes = np.concatenate([np.diff(p.indptr) for p in parts])[:wanted]
     end = int(sizes.sum())
+    values = np.concatenate([p.values for p in parts])[:end]
     return parts[0]._replace(
         labels=np.concatenate([p.labels for p in parts])[:wanted],
         indptr=np.concatenate([[0], np.cumsum(sizes)]),
         indices=np.concatenate([p.indices for p in parts])[:end],
-        values=np.concatenate([p.values for p in parts])[:end],
+        values=values,
+        zeros=int(np.count_nonzero(values == 0.0)),
     )

@@ -38,10 +38,6 @@ class TextBlock(NamedTuple):
     first_line: int
     newlines: int
 
-    def copied(self) -> TextBlock:
-        """The same in memory of its own."""
-        return self._replace(data=self.data.copy())
-
 
 # ---------------------------------------------------------------- files
 
@@ -163,8 +159,8 @@ def text_blocks(
 ) -> Iterator[TextBlock]:
     """Blocks of about ``size`` bytes that end at ``cut`` (just after a line's end).
 
-    A line longer than the block makes the block grow.  Other encodings are turned into UTF-8.  All
-    blocks share their memory: one is valid until the next is asked for.
+    A line longer than the block makes the block grow.  Other encodings are turned into UTF-8.
+    Every block has memory of its own, so that threads can parse one while the next is read.
     """
     size = max(size, _SMALLEST_BLOCK)
     line, left, buffer = 1, 0, np.empty(size, np.uint8)
@@ -185,10 +181,9 @@ def text_blocks(
                     f"{path}, from line {line}: no end of the line in {_LONGEST_LINE >> 20} MB: "
                     "a quote that is not closed, or not a text file"
                 )
-            if left > buffer.size // 2:
-                buffer = np.concatenate([data[end:], np.empty(buffer.size, np.uint8)])
-            else:
-                buffer[:left] = data[end:]
+            rest, grown = data[end:], left > buffer.size // 2
+            buffer = np.empty(buffer.size * (1 + grown), np.uint8)
+            buffer[:left] = rest
     if left:
         yield TextBlock(path, buffer[:left], line, count(buffer[:left], 10))
 
