@@ -31,7 +31,8 @@ from thresher.data import _svmlight_text
 from thresher.data._svmlight_text import cut, parse_svmlight
 from thresher.data.rows_file import RowsFile, write_rows
 from thresher.training import Training, run, session
-from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
+from thresher.training.by_partial_fit import fed_job
+from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path, linear_job
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 30.0  # seconds; an example that takes longer hangs (the first may have to compile)
@@ -398,7 +399,7 @@ def read_or_refuse(data):
         assert schema.n_features >= 0
 
 
-@both(st.tuples(st.integers(0, 1), edits([b"\0" * 8, b"\xff" * 8, b"THRROWS1"])), 100, 5000)
+@both(st.tuples(st.integers(0, 1), edits([b"\0" * 8, b"\xff" * 8, b"THRROWS2"])), 100, 5000)
 def check_rows_file_bytes(case):
     which, changes = case
     read_or_refuse(edited(rows_files()[which], changes))
@@ -411,17 +412,27 @@ def check_rows_file_header(case):
     size = struct.unpack("<Q", data[8:16])[0]
     header = json.loads(data[16 : 16 + size])
     text = json.dumps(with_changes(header, changes)).encode()
+    text += b" " * (-(16 + len(text)) % 64)
     read_or_refuse(data[:8] + struct.pack("<Q", len(text)) + text + data[16 + size :])
 
 
 # ---------------------------------------------------------------- checkpoints
 
 
+LEARNERS = ["linear", "kernel", "budgeted", "hyperplanes"]
+
+
 @functools.cache
-def checkpoint():
-    """(bytes, document, arrays, task) of a checkpoint that a stopped stream has left."""
+def checkpoints():
+    """Of all learners at once, for that compiles."""
+    return {learner: checkpoint(learner) for learner in LEARNERS}
+
+
+def checkpoint(learner):
+    """(bytes, document, arrays, how to resume) of a checkpoint that a stopped stream has left."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
+    params = {"linear": {"solver": "asgd"}, "kernel": {"n_components": 10}}.get(learner, {})
     folder = tempfile.TemporaryDirectory()
     with folder:
         out = Path(folder.name) / "m.thresher"
@@ -431,32 +442,39 @@ def checkpoint():
             learning.extend([True] if event.stage == "learning" else [])
 
         how = Training(
-            {"solver": "asgd"}, passes=2, checkpoint=Every(), model_path=out, listener=listen,
-            stop=lambda: bool(learning),
+            params, learner, passes=2, checkpoint=Every(), model_path=out, listener=listen,
+            stop=lambda: bool(learning), memory=1 << 12,
         )  # fmt: skip
         data = open_data(X, np.digitize(X[:, 0], [-0.5, 0.5]))
         run(data, how)
         bytes_ = checkpoint_path(out).read_bytes()
-        task = session._Run(data, how)._checkpointer().task
-    return (bytes_, *unpacked(bytes_), task)
+    return (bytes_, *unpacked(bytes_), lambda: session._Run(data, how))
 
 
-def resume_or_refuse(data):
+def resume_or_refuse(learner, data):
     folder, path = temporary(data, ".checkpoint")
+    training = checkpoints()[learner][3]()
+
+    def restored(state):
+        linear = learner == "linear"
+        return linear_job(state, 3, 3) if linear else fed_job(state, training.estimator)
+
     with folder, suppress(ValueError):  # BadFile is one
-        Checkpointer(Path(path), Every(), checkpoint()[3]).load(3, 3)
+        Checkpointer(Path(path), Every(), training._checkpointer().task).load(restored)
 
 
-@both(edits([b"\0", b"\xff", b"PK\x05\x06"]), 60, 3000)
-def check_checkpoint_bytes(changes):
-    resume_or_refuse(edited(checkpoint()[0], changes))
+@both(st.tuples(st.sampled_from(LEARNERS), edits([b"\0", b"\xff", b"PK\x05\x06"])), 60, 3000)
+def check_checkpoint_bytes(case):
+    learner, changes = case
+    resume_or_refuse(learner, edited(checkpoints()[learner][0], changes))
 
 
-@both(CHANGES, 150, 8000)
-def check_checkpoint_document(changes):
-    _, document, members, _ = checkpoint()
+@both(st.tuples(st.sampled_from(LEARNERS), CHANGES), 300, 12000)
+def check_checkpoint_document(case):
+    learner, changes = case
+    _, document, members, _ = checkpoints()[learner]
     document = {**document, "job": with_changes(document["job"], changes)}
-    resume_or_refuse(packed(document, members))
+    resume_or_refuse(learner, packed(document, members))
 
 
 # ---------------------------------------------------------------- Atheris

@@ -13,7 +13,8 @@ from thresher import LinearClassifier, Status
 from thresher._rows import as_rows
 from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
 from thresher.solvers import Chunk
-from thresher.solvers.hyperplanes import Hyperplanes, _prune
+from thresher.solvers.hyperplane_lanes import prune
+from thresher.solvers.hyperplanes import Hyperplanes
 
 REASONS = {
     "check_sample_weight_equivalence_on_dense_data": "weighted steps are not repeated ones",
@@ -292,7 +293,7 @@ def test_a_prune_stays_within_its_bound_and_is_greedy(seed, threshold):
     solver = Hyperplanes(lam=1e-3, every=10**6)
     state = learn(solver, X, y, orders(120, 1, seed))
     before, owner, hits = state.sqnorm.copy(), state.owner.copy(), state.hits.copy()
-    pruned, _ = _prune(state, threshold, solver.cap, state.serial)
+    pruned, _ = prune(state, threshold, solver.cap, state.serial)
     gone = (hits > 0) & (state.hits == 0)
     assert pruned == gone.sum()
     assert np.sqrt(before[gone].sum()) <= threshold

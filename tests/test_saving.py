@@ -168,6 +168,7 @@ def an_object(name="thresher.losses.Pinball", role="loss", **fields):
         ({"$dtype": "|O"}, "number type"),
         ({"$type": "builtins.eval"}, "number type"),
         ({"$enum": ["thresher.solvers.base.Status", "NONE"]}, "no member"),
+        ({"$enum": ["thresher.solvers.base.Status", []]}, "no member"),
         ({"$enum": ["os.open", "x"]}, "no member"),
         ({"$enum": [["x"], ["y"]]}, "no member"),
         ({"$object": {"class": "x"}}, "damaged"),

@@ -14,6 +14,7 @@ from thresher import (
     FourierFeatures,
     KernelClassifier,
     KernelRegressor,
+    LocalNystroem,
     MultiHyperplaneClassifier,
     Polynomial,
     load_model,
@@ -32,6 +33,9 @@ MODELS = {
     "nystroem": (KernelClassifier(n_components=30, scale=True, random_state=0), X, TWO),
     "three": (KernelClassifier("hinge", n_components=20, random_state=0), X, THREE),
     "sparse": (KernelClassifier(n_components=30, random_state=0), csr_matrix(X), TWO),
+    "local": (KernelClassifier(map=LocalNystroem(20, cells=4, random_state=0)), X, THREE),
+    "local sparse": (
+        KernelClassifier(map=LocalNystroem(20, cells=4, random_state=0)), csr_matrix(X), TWO),
     "fourier": (KernelClassifier(map=FourierFeatures(20, random_state=0)), X, TWO),
     "ls-svm": (KernelClassifier("least_squares", n_components=20, random_state=0), X, TWO),
     "calibrated": (
@@ -61,7 +65,7 @@ def test_predictions_come_back_to_the_bit(name, tmp_path):
     assert (tmp_path / "n.thresher").read_bytes() == (tmp_path / "m.thresher").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["nystroem", "fourier", "budgeted", "hyperplanes"])
+@pytest.mark.parametrize("name", ["nystroem", "local", "fourier", "budgeted", "hyperplanes"])
 def test_damaged_arrays_are_refused(name, tmp_path):
     estimator, rows, y = MODELS[name]
     save_model(estimator.fit(rows, y), tmp_path / "m.thresher")

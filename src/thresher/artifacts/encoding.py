@@ -242,9 +242,10 @@ class _Decoder:
     def enum_(self, parts: list[Any]) -> enum.Enum:
         name, member = _listed(parts, 2)
         cls = _own_classes().get(name) if isinstance(name, str) else None
-        if cls is None or not issubclass(cls, enum.Enum) or member not in cls.__members__:
+        members = cls.__members__ if cls is not None and issubclass(cls, enum.Enum) else {}
+        if not isinstance(member, str) or member not in members:
             raise BadFile(f"{name!r:.100} has no member {member!r:.50}")
-        return cls[member]
+        return members[member]
 
     def object_(self, parts: dict[str, Any]) -> Any:
         if parts.keys() != {"class", "role", "fields"} or not isinstance(parts["class"], str):

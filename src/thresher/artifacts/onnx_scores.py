@@ -14,7 +14,7 @@ import numpy as np
 
 from thresher import kernels
 
-__all__ = ["FourierScores", "KernelScores", "LinearScores", "PlaneScores"]
+__all__ = ["FourierScores", "KernelScores", "LinearScores", "LocalScores", "PlaneScores"]
 
 
 @dataclass
@@ -70,14 +70,19 @@ class KernelScores(_InUnits):
         return int(self.table.shape[0])
 
     def build(self, graph: Any, rows: str) -> str:
-        rows = self.scaled(graph, rows)
+        products = self.expansion(graph, self.values(graph, self.scaled(graph, rows)))
+        return graph.add("Add", products, graph.constant(self.intercept.astype(np.float64)))
+
+    def expansion(self, graph: Any, values: str) -> str:
+        return graph.add("MatMul", values, graph.constant(self.table.T.astype(np.float64)))
+
+    def values(self, graph: Any, rows: str) -> str:
+        """Kernel values of scaled rows and all points."""
         points = np.asarray(self.points, dtype=np.float64)
         inner = graph.add("MatMul", rows, graph.constant(points.T))
         squares = graph.add("Mul", rows, rows)
         norms = graph.add("ReduceSum", squares, graph.constant(np.array([1])), keepdims=1)
-        values = self._values(graph, inner, norms, graph.constant((points**2).sum(axis=1)))
-        products = graph.add("MatMul", values, graph.constant(self.table.T.astype(np.float64)))
-        return graph.add("Add", products, graph.constant(self.intercept.astype(np.float64)))
+        return self._values(graph, inner, norms, graph.constant((points**2).sum(axis=1)))
 
     def _values(self, graph: Any, inner: str, sq_x: str, sq_z: str) -> str:
         kernel = self.kernel
@@ -104,6 +109,38 @@ class KernelScores(_InUnits):
                 "Exp", graph.add("Mul", distance, graph.constant(-float(kernel.gamma)))
             )
         raise ValueError(f"the kernel {type(kernel).__name__} is not known to ONNX")
+
+
+@dataclass
+class LocalScores(KernelScores):
+    """The same with the points of the row's cell, that of the nearest centre, and its constant.
+
+    A graph has no branches worth having: all kernel values are computed, and those of other cells
+    counted as zero.
+    """
+
+    centres: np.ndarray
+    ends: np.ndarray  # of each cell among the points
+    constants: np.ndarray  # (outputs, cells)
+
+    def build(self, graph: Any, rows: str) -> str:
+        rows = self.scaled(graph, rows)
+        centres = self.centres.astype(np.float64)
+        inner = graph.add("MatMul", rows, graph.constant(centres.T))
+        away = graph.add("Sub", graph.constant(0.5 * (centres**2).sum(axis=1)), inner)
+        cell = graph.add("ArgMin", away, axis=1, keepdims=0)
+        own = graph.add("Gather", graph.constant(self._membership()), cell, axis=0)
+        values = graph.add("Mul", self.values(graph, rows), own)
+        products = self.expansion(graph, values)
+        constants = (self.constants + self.intercept[:, None]).T.astype(np.float64)
+        return graph.add(
+            "Add", products, graph.add("Gather", graph.constant(constants), cell, axis=0)
+        )
+
+    def _membership(self) -> np.ndarray:
+        """1 where a point belongs to a cell."""
+        owner = np.searchsorted(self.ends, np.arange(self.points.shape[0]), side="right")
+        return (owner == np.arange(self.ends.size)[:, None]).astype(np.float64)
 
 
 @dataclass

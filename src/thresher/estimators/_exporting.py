@@ -6,11 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from thresher.artifacts.onnx_scores import FourierScores, KernelScores, LinearScores, PlaneScores
+from thresher.artifacts.onnx_scores import (
+    FourierScores,
+    KernelScores,
+    LinearScores,
+    LocalScores,
+    PlaneScores,
+)
 from thresher.estimators._calibration import Isotonic, Sigmoid, Softmax
 from thresher.estimators.linear import LinearClassifier, LinearRegressor
 from thresher.losses import Logistic, Loss, ModifiedHuber
-from thresher.maps import FourierFeatures, Nystroem
+from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
 from thresher.penalties import L2
 from thresher.registry import resolve
 from thresher.solvers import Newton, Status
@@ -49,11 +55,16 @@ def onnx_scores(estimator: Any) -> Any:
     shift, scale = estimator._raw_units or (None, None)
     if isinstance(made, FourierFeatures):
         return FourierScores(shift, scale, made.frequencies_, made.phases_, coef, intercept)
-    if not isinstance(made, Nystroem):
+    if not isinstance(made, Nystroem | LocalNystroem):
         raise ValueError(f"the map {type(made).__name__} is not known to ONNX")
     points = made.landmarks_
     points = points.toarray() if hasattr(points, "toarray") else points
-    return KernelScores(shift, scale, made.kernel_, points, estimator.dual_coef_, intercept)
+    table = estimator.dual_coef_
+    if isinstance(made, Nystroem):
+        return KernelScores(shift, scale, made.kernel_, points, table, intercept)
+    table, constants = np.split(table, [points.shape[0]], axis=1)
+    cells = (made.centres_, made.landmark_ends(), constants)
+    return LocalScores(shift, scale, made.kernel_, points, table, intercept, *cells)
 
 
 def imported_estimator(

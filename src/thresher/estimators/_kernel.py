@@ -23,10 +23,19 @@ from thresher.estimators import _input
 from thresher.estimators._linear import LinearModel, Setup
 from thresher.estimators._progress import Held, Progress
 from thresher.estimators._stream import RowStream
-from thresher.maps import FourierFeatures, Nystroem
+from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
 from thresher.maps.base import FeatureMap
 from thresher.penalties import L2, Penalty
-from thresher.solvers import Chunk, Problem, Result, Solver, Status, driver
+from thresher.solvers import (
+    AveragedSGD,
+    Chunk,
+    DualDescent,
+    Problem,
+    Result,
+    Solver,
+    Status,
+    driver,
+)
 from thresher.solvers.auto import default_tolerance
 from thresher.solvers.base import check_compatible
 from thresher.solvers.least_squares import DirectLeastSquares
@@ -34,7 +43,8 @@ from thresher.solvers.least_squares import DirectLeastSquares
 __all__ = ["KernelModel"]
 
 _WEAK = 0.1  # alpha n where no alpha is given
-MAPS = ("nystroem", "fourier")
+_FEW = 5000  # rows for which the optimum is worth its time
+MAPS = ("nystroem", "local", "fourier")
 
 
 class KernelModel(LinearModel):
@@ -72,8 +82,9 @@ class KernelModel(LinearModel):
                 raise TypeError(f"map must be one of {MAPS} or a transformer, got {self.map!r}")
             return clone(self.map)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if self.map == "nystroem":
-            return Nystroem(
+        if self.map in ("nystroem", "local"):
+            made = Nystroem if self.map == "nystroem" else LocalNystroem
+            return made(
                 self.n_components, kernel=self.kernel, gamma=self.gamma, landmarks=self.landmarks,
                 random_state=seed,
             )  # fmt: skip
@@ -86,8 +97,7 @@ class KernelModel(LinearModel):
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int
     ) -> Any:
         """Fit units and map on the rows that count; returns the rows in those units."""
-        self._raw_units = LinearModel._units(self, rows, weight)
-        X = self._in_units(_matrix(rows))
+        X = self._learn_units(rows, weight)
         self.map_ = self._make_map()
         kept = slice(None) if weight is None or np.all(weight > 0.0) else np.flatnonzero(weight)
         labels = targets[kept]
@@ -98,6 +108,10 @@ class KernelModel(LinearModel):
         else:
             self.map_.fit(X[kept], labels)
         return X
+
+    def _learn_units(self, rows: Rows, weight: np.ndarray | None) -> Any:
+        self._raw_units = LinearModel._units(self, rows, weight)
+        return self._in_units(_matrix(rows))
 
     def _in_units(self, X: Any) -> Any:
         if self._raw_units is None:
@@ -110,9 +124,8 @@ class KernelModel(LinearModel):
 
     def _features(self, X: Any) -> Rows:
         """The mapped rows; in the precision of X."""
-        if isinstance(self.map_, FeatureMap):
-            return Dense(self.map_.features(X))
-        Z = self.map_.transform(X)
+        own = isinstance(self.map_, FeatureMap)
+        Z = self.map_.features(X) if own else self.map_.transform(X)
         return _input.to_rows(Z.tocsr() if hasattr(Z, "tocsr") else Z)
 
     def _width(self, X: Any) -> int:
@@ -142,7 +155,9 @@ class KernelModel(LinearModel):
 
     def _block_rows(self, X: Any) -> int:
         """Rows whose features fit in memory."""
-        return max(int(self.memory / (X.dtype.itemsize * max(self._width(X), 1))), 256)
+        own = isinstance(self.map_, FeatureMap)
+        stored = self.map_.stored_per_row if own else self._width(X)
+        return max(int(self.memory / (X.dtype.itemsize * max(stored, 1))), 256)
 
     def _setup(
         self, rows: Rows, chunk: Chunk, outputs: int, mass: float | None, streaming: bool = False
@@ -165,7 +180,11 @@ class KernelModel(LinearModel):
         return super()._penalty(draft, chunk, mass)
 
     def _choose(self, setup: Setup, shape: tuple[int, int], streaming: bool) -> Solver:
-        """Least squares directly; else what a linear model would take."""
+        """Least squares directly where features are dense; else what a linear model would take."""
+        if isinstance(self.map_, LocalNystroem):
+            # Many features, but a row has those of its cell only: stochastic passes suffice.
+            wide = isinstance(setup.solver, DualDescent) and shape[0] > _FEW
+            return AveragedSGD() if wide and self._task == "classification" else setup.solver
         direct = DirectLeastSquares()
         try:
             check_compatible(direct, setup.problem)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from thresher._rows import Rows
+from thresher._threads import threads
 from thresher.estimators import _input
 from thresher.estimators._nested import NestedParameters
 from thresher.estimators._progress import Progress
@@ -41,10 +41,20 @@ class Setup(NamedTuple):
     plan: driver.Plan
 
 
+class Path(Protocol):
+    """Where fits of the same rows with other strengths of the penalty ended."""
+
+    def start(self, setup: Setup, chunk: Chunk, output: int | None) -> Any:
+        """A state to start from, or None."""
+
+    def keep(self, setup: Setup, output: int | None, result: Result) -> None: ...
+
+
 class LinearModel(NestedParameters):
     """Base of the linear estimators: everything but targets and predictions."""
 
     _task: str
+    _path: Path | None = None  # set by those who fit the same rows for many alphas
 
     def __init__(
         self, loss: Any, penalty: Any, solver: Any, alpha: float | None, fit_intercept: bool,
@@ -183,28 +193,25 @@ class LinearModel(NestedParameters):
             held_part = held and held._replace(y=driver.signs(held.y, c))
             return self._run(setup._replace(problem=problem), part, held_part, c)
 
-        with ThreadPoolExecutor(self._threads()) as pool:
+        with ThreadPoolExecutor(threads(self.n_jobs)) as pool:
             return list(pool.map(learn, range(outputs)))
-
-    def _threads(self) -> int:
-        if self.n_jobs is None:
-            return 1
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return self.n_jobs if self.n_jobs > 0 else max(1, (cores or 1) + 1 + self.n_jobs)
 
     def _run(self, setup: Setup, chunk: Chunk, held: Any, output: int | None) -> Result:
         watched = self.verbose or self.callbacks or held
         progress = Progress(self, setup, held, output) if watched else None
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                start = self._path and self._path.start(setup, chunk, output)
                 result = driver.run(
-                    setup.solver, setup.problem, chunk, setup.plan, monitor=progress
+                    setup.solver, setup.problem, chunk, setup.plan, state=start, monitor=progress
                 )
         except (ArithmeticError, ValueError):
             _input.refuse_huge(chunk)
             raise
         if result.status in (Status.DIVERGED, Status.ALL_ZERO):
             _input.refuse_huge(chunk)
+        if self._path:
+            self._path.keep(setup, output, result)
         return progress.best(result) if progress else result
 
     def _units(self, rows: Rows, weight: np.ndarray | None) -> _input.Units | None:

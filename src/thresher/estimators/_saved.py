@@ -16,12 +16,12 @@ from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
 from thresher.estimators.kernel import KernelClassifier, KernelRegressor
 from thresher.estimators.linear import LinearClassifier, LinearRegressor
 from thresher.kernels import Kernel
-from thresher.maps import FourierFeatures, Nystroem
+from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
 from thresher.penalties import Penalty
 from thresher.solvers import Solver, Status
 from thresher.solvers.hyperplanes import Hyperplanes
 
-__all__ = ["KINDS", "Saved"]
+__all__ = ["KINDS", "Saved", "check_units", "require"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Saved:
     check: Callable[[Any], None]
 
 
-def _require(condition: Any, message: str) -> None:
+def require(condition: Any, message: str) -> None:
+    """ValueError with this message unless the condition holds."""
     if not condition:
         raise ValueError(message)
 
@@ -43,16 +44,16 @@ def _check_linear(model: Any) -> None:
     coef, intercept = model.coef_, model.intercept_
     for name, value in (("coef_", coef), ("intercept_", intercept)):
         plain = issparse(value) or isinstance(value, np.ndarray)
-        _require(plain and value.dtype.kind == "f", f"{name} must be an array of floats")
+        require(plain and value.dtype.kind == "f", f"{name} must be an array of floats")
         numbers = value.data if issparse(value) else value
-        _require(np.all(np.isfinite(numbers)), f"{name} holds NaN or infinite weights")
-    _require(coef.ndim == 2, f"coef_ must have two dimensions, got shape {coef.shape}")
-    _require(
+        require(np.all(np.isfinite(numbers)), f"{name} holds NaN or infinite weights")
+    require(coef.ndim == 2, f"coef_ must have two dimensions, got shape {coef.shape}")
+    require(
         not issparse(intercept) and intercept.shape == (coef.shape[0],),
         f"intercept_ of shape {intercept.shape} does not fit coef_ of shape {coef.shape}",
     )
     d = model.n_features_in_
-    _require(type(d) is int and d == coef.shape[1], f"coef_ {coef.shape} is not for {d!r} features")
+    require(type(d) is int and d == coef.shape[1], f"coef_ {coef.shape} is not for {d!r} features")
     _check_feature_names(getattr(model, "feature_names_in_", None), d)
     _check_history(model)
 
@@ -61,19 +62,19 @@ def _check_feature_names(names: Any, count: int) -> None:
     if names is None:
         return
     strings = isinstance(names, np.ndarray) and names.dtype.kind in "OU"
-    _require(strings and names.shape == (count,), f"feature_names_in_ must be {count} strings")
+    require(strings and names.shape == (count,), f"feature_names_in_ must be {count} strings")
 
 
 def _check_history(model: Any) -> None:
     """What tells of the fit, and what a further fit would start from."""
     iterations, density = model.n_iter_, model.density_
     count = isinstance(iterations, int | np.integer) and not isinstance(iterations, bool)
-    _require(count and iterations >= 0, "n_iter_ must be a count")
-    _require(isinstance(density, float) and 0 <= density <= 1, "density_ must be from 0 to 1")
-    _require(isinstance(model.status_, Status), "status_ must be a Status")
-    _require(isinstance(model.solver_, Solver), "solver_ must be a Solver")
-    _require(isinstance(model.penalty_, Penalty), "penalty_ must be a Penalty")
-    _require(isinstance(getattr(model, "trace_", []), list), "trace_ must be a list")
+    require(count and iterations >= 0, "n_iter_ must be a count")
+    require(isinstance(density, float) and 0 <= density <= 1, "density_ must be from 0 to 1")
+    require(isinstance(model.status_, Status), "status_ must be a Status")
+    require(isinstance(model.solver_, Solver), "solver_ must be a Solver")
+    require(isinstance(model.penalty_, Penalty), "penalty_ must be a Penalty")
+    require(isinstance(getattr(model, "trace_", []), list), "trace_ must be a list")
 
 
 def _check_classifier(model: Any) -> None:
@@ -84,22 +85,22 @@ def _check_classifier(model: Any) -> None:
 def _check_calibrator(model: Any, outputs: int) -> None:
     calibrator, method = getattr(model, "calibrator_", None), model.calibrate
     known = method is None or (isinstance(method, str) and method in _calibration.METHODS)
-    _require(known, f"calibrate={method!r:.50} is unknown")
-    _require(method is not None or calibrator is None, "a calibrator_ without calibrate")
+    require(known, f"calibrate={method!r:.50} is unknown")
+    require(method is not None or calibrator is None, "a calibrator_ without calibrate")
     fits = {
         type(None): True,
         _calibration.Sigmoid: outputs == 1,
         _calibration.Softmax: outputs > 1,
         _calibration.Isotonic: len(getattr(calibrator, "regressions", ())) == outputs,
     }
-    _require(
+    require(
         fits.get(type(calibrator), False), f"calibrator_ does not fit a model of {outputs} outputs"
     )
 
 
 def _check_regressor(model: Any) -> None:
     _check_linear(model)
-    _require(model.coef_.shape[0] == 1, f"a regression has one output, got {model.coef_.shape[0]}")
+    require(model.coef_.shape[0] == 1, f"a regression has one output, got {model.coef_.shape[0]}")
 
 
 # ---------------------------------------------------------------- nonlinear models
@@ -110,45 +111,53 @@ def _check_numbers(model: Any, **shapes: tuple[int, ...]) -> None:
     for name, shape in shapes.items():
         value = getattr(model, name)
         plain = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-        _require(plain and value.shape == shape, f"{name} must be an array of shape {shape}")
-        _require(np.all(np.isfinite(value)), f"{name} holds NaN or infinite numbers")
+        require(plain and value.shape == shape, f"{name} must be an array of shape {shape}")
+        require(np.all(np.isfinite(value)), f"{name} holds NaN or infinite numbers")
 
 
 def _check_labels(model: Any, outputs: int | None) -> None:
     """Sorted classes, as many as the outputs need, and a calibrator that fits them."""
     classes = model.classes_
     known = isinstance(classes, np.ndarray) and classes.ndim == 1
-    _require(known and classes.dtype.kind in "biufUO", "classes_ must be numbers or strings")
-    _require(classes.size >= 2, "a classifier needs at least two classes")
-    _require(np.all(classes[:-1] < classes[1:]), "classes_ must be sorted and distinct")
+    require(known and classes.dtype.kind in "biufUO", "classes_ must be numbers or strings")
+    require(classes.size >= 2, "a classifier needs at least two classes")
+    require(np.all(classes[:-1] < classes[1:]), "classes_ must be sorted and distinct")
     expected = 1 if classes.size == 2 else int(classes.size)
     if outputs is not None:
         text = f"{classes.size} classes need {expected} rows of coef_, got {outputs}"
-        _require(outputs == expected, text)
+        require(outputs == expected, text)
     _check_calibrator(model, expected)
 
 
 def _check_told(model: Any) -> int:
     """How the fit ended; returns the number of features."""
     d, passes = model.n_features_in_, model.n_iter_
-    _require(type(d) is int and d > 0, "n_features_in_ must be a count")
+    require(type(d) is int and d > 0, "n_features_in_ must be a count")
     count = isinstance(passes, int | np.integer) and not isinstance(passes, bool)
-    _require(count and passes >= 0, "n_iter_ must be a count")
-    _require(isinstance(model.status_, Status), "status_ must be a Status")
+    require(count and passes >= 0, "n_iter_ must be a count")
+    require(isinstance(model.status_, Status), "status_ must be a Status")
     _check_feature_names(getattr(model, "feature_names_in_", None), d)
     return int(d)
 
 
 def _outputs_of(model: Any, name: str) -> int:
     value = getattr(model, name)
-    _require(isinstance(value, np.ndarray) and value.ndim == 2, f"{name} must be a table")
+    require(isinstance(value, np.ndarray) and value.ndim == 2, f"{name} must be a table")
     return int(value.shape[0])
 
 
-def _check_units(shift: Any, scale: Any, d: int) -> None:
+def check_units(units: Any, d: int) -> None:
+    """None, or a change of units of ``d`` features."""
+    if units is not None:
+        whole = isinstance(units, Units) and units.scale is not None
+        require(whole, "the units of the rows are damaged")
+        _check_change(units.shift, units.scale, d)
+
+
+def _check_change(shift: Any, scale: Any, d: int) -> None:
     for name, value in (("shift", shift), ("scale", scale)):
         plain = value is None or (isinstance(value, np.ndarray) and value.shape == (d,))
-        _require(plain and (value is None or np.all(np.isfinite(value))), f"{name} is damaged")
+        require(plain and (value is None or np.all(np.isfinite(value))), f"{name} is damaged")
 
 
 def _check_budgeted(model: Any) -> None:
@@ -157,12 +166,12 @@ def _check_budgeted(model: Any) -> None:
     _check_numbers(
         model, support_vectors_=(size, d), dual_coef_=(outputs, size), intercept_=(outputs,)
     )
-    _check_units(model.shift_, model.scale_, d)
-    _require(isinstance(model.kernel_, Kernel), "kernel_ must be a Kernel")
+    _check_change(model.shift_, model.scale_, d)
+    require(isinstance(model.kernel_, Kernel), "kernel_ must be a Kernel")
     if hasattr(model, "classes_"):
         _check_labels(model, outputs)
     else:
-        _require(outputs == 1, f"a regression has one output, got {outputs}")
+        require(outputs == 1, f"a regression has one output, got {outputs}")
 
 
 def _check_hyperplanes(model: Any) -> None:
@@ -171,40 +180,50 @@ def _check_hyperplanes(model: Any) -> None:
     _check_labels(model, None)
     owners = model.weight_classes_
     whole = isinstance(owners, np.ndarray) and owners.dtype.kind in "iu" and owners.shape == (size,)
-    _require(whole and np.all(np.diff(owners) >= 0), "weight_classes_ must be sorted numbers")
+    require(whole and np.all(np.diff(owners) >= 0), "weight_classes_ must be sorted numbers")
     every = np.array_equal(np.unique(owners), np.arange(model.classes_.size))
-    _require(every, "every class needs a weight")
-    _require(isinstance(model.solver_, Hyperplanes), "solver_ must be Hyperplanes")
+    require(every, "every class needs a weight")
+    require(isinstance(model.solver_, Hyperplanes), "solver_ must be Hyperplanes")
+
+
+def _check_landmarks(made: Any, d: int) -> int:
+    """Their number."""
+    points = made.landmarks_
+    sparse = issparse(points)
+    require(sparse or isinstance(points, np.ndarray), "landmarks_ must be a matrix")
+    require(points.ndim == 2 and points.shape[1] == d, "landmarks_ do not fit the features")
+    numbers = points.data if sparse else points
+    require(numbers.dtype.kind == "f" and np.all(np.isfinite(numbers)), "landmarks_: NaN")
+    return int(points.shape[0])
 
 
 def _check_kernel(model: Any) -> None:
     d, outputs = _check_told(model), _outputs_of(model, "coef_")
     made = model.map_
     if isinstance(made, Nystroem):
-        points = made.landmarks_
-        sparse = issparse(points)
-        _require(sparse or isinstance(points, np.ndarray), "landmarks_ must be a matrix")
-        _require(points.ndim == 2 and points.shape[1] == d, "landmarks_ do not fit the features")
-        numbers = points.data if sparse else points
-        _require(numbers.dtype.kind == "f" and np.all(np.isfinite(numbers)), "landmarks_: NaN")
-        size = int(points.shape[0])
+        size = _check_landmarks(made, d)
         _check_numbers(made, projection_=(size, int(model.coef_.shape[1])))
+    elif isinstance(made, LocalNystroem):
+        size = _check_landmarks(made, d) + len(made.maps_)
+        _check_numbers(made, centres_=(len(made.maps_), d))
+        for one in made.maps_:
+            _check_numbers(one, projection_=one.projection_.shape)
+        fits = made._n_features_out == model.coef_.shape[1]
+        require(fits, "coef_ does not fit the features of the map")
     else:
         known = isinstance(made, FourierFeatures)
-        _require(known, f"a map of type {type(made).__name__} cannot be kept in a file")
+        require(known, f"a map of type {type(made).__name__} cannot be kept in a file")
         size = int(model.coef_.shape[1])
         _check_numbers(made, frequencies_=(d, size), phases_=(size,))
-    _require(isinstance(made.kernel_, Kernel), "kernel_ must be a Kernel")
+    require(isinstance(made.kernel_, Kernel), "kernel_ must be a Kernel")
     shapes = {"coef_": model.coef_.shape, "dual_coef_": (outputs, size), "intercept_": (outputs,)}
     _check_numbers(model, **shapes)
-    if model._raw_units is not None:
-        _require(isinstance(model._raw_units, Units), "the units of the rows are damaged")
-        _check_units(model._raw_units.shift, model._raw_units.scale, d)
+    check_units(model._raw_units, d)
     _check_history(model)
     if hasattr(model, "classes_"):
         _check_labels(model, outputs)
     else:
-        _require(outputs == 1, f"a regression has one output, got {outputs}")
+        require(outputs == 1, f"a regression has one output, got {outputs}")
 
 
 _TOLD = ("n_features_in_", "n_iter_", "status_")

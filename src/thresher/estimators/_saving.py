@@ -3,7 +3,8 @@
 A document holds the constructor's parameters and the fitted attributes.  What is read back is
 checked as if a stranger had written it: shapes that agree, finite weights, as many outputs as the
 classes need.  Not kept: callbacks, a ``random_state`` that is not an integer, and the state of a
-stream (``partial_fit`` opens a new one after loading; checkpoints are for going on).
+stream (``partial_fit`` opens a new one after loading; checkpoints are for going on, see
+``_resuming.py``).
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ from thresher.artifacts.encoding import UnknownTerm, decode, encode
 from thresher.estimators import _calibration
 from thresher.estimators._input import Units
 from thresher.estimators._saved import KINDS, Saved
-from thresher.maps import FourierFeatures, Nystroem
+from thresher.estimators._stream import RowStream
+from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
 from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS
 
-__all__ = ["from_document", "to_document"]
+__all__ = [
+    "from_document", "kept_parameters", "packed", "packed_attributes", "saved_kind", "to_document",
+    "unpacked",
+]  # fmt: skip
 
 _NAMED: dict[str, dict[str, Any]] = {
     "loss": LOSSES, "penalty": PENALTIES, "solver": SOLVERS, "kernel": KERNELS,
@@ -34,21 +39,14 @@ _NAMED: dict[str, dict[str, Any]] = {
 
 def to_document(estimator: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The fitted ``estimator`` as (plain JSON, arrays), ready for ``container.write``."""
-    name = next((key for key, saved in KINDS.items() if saved.cls is type(estimator)), None)
-    if name is None:
-        known = ", ".join(saved.cls.__name__ for saved in KINDS.values())
-        raise TypeError(f"{type(estimator).__name__} cannot be saved; these can: {known}")
+    name, _ = saved_kind(estimator)
     check_is_fitted(estimator)
-    saved = KINDS[name]
-    saved.check(estimator)
     arrays: dict[str, np.ndarray] = {}
     parameters = {
-        key: encode(value, arrays, key) for key, value in _kept_parameters(estimator).items()
+        key: encode(value, arrays, key) for key, value in kept_parameters(estimator).items()
     }
     attributes = {
-        key: encode(_packed(getattr(estimator, key)), arrays, key)
-        for key in (*saved.attributes, *saved.optional)
-        if hasattr(estimator, key)
+        key: encode(value, arrays, key) for key, value in packed_attributes(estimator).items()
     }
     document = {"estimator": name, "parameters": parameters, "attributes": attributes}
     return document, arrays
@@ -75,13 +73,30 @@ def from_document(
     _check_named(estimator)
     try:
         for key, value in decode(attributes, arrays, terms).items():
-            setattr(estimator, key, _unpacked(value))
+            setattr(estimator, key, unpacked(value))
         saved.check(estimator)
     except UnknownTerm:
         raise
     except (ValueError, TypeError, OverflowError) as error:
         raise BadFile(str(error)) from error
     return estimator
+
+
+def saved_kind(estimator: Any) -> tuple[str, Saved]:
+    """The name of the estimator's class in files, and what is kept of it."""
+    for name, saved in KINDS.items():
+        if saved.cls is type(estimator):
+            return name, saved
+    known = ", ".join(saved.cls.__name__ for saved in KINDS.values())
+    raise TypeError(f"{type(estimator).__name__} cannot be saved; these can: {known}")
+
+
+def packed_attributes(estimator: Any) -> dict[str, Any]:
+    """The fitted attributes in a form that ``encode`` takes, once they have been found sound."""
+    _, saved = saved_kind(estimator)
+    saved.check(estimator)
+    names = [name for name in (*saved.attributes, *saved.optional) if hasattr(estimator, name)]
+    return {name: packed(getattr(estimator, name)) for name in names}
 
 
 def _check_keys(saved: Saved, parameters: dict[str, Any], attributes: dict[str, Any]) -> None:
@@ -106,7 +121,8 @@ def _check_named(estimator: Any) -> None:
             )
 
 
-def _kept_parameters(estimator: Any) -> dict[str, Any]:
+def kept_parameters(estimator: Any) -> dict[str, Any]:
+    """The constructor's parameters, without those that no file can hold."""
     kept = estimator.get_params(deep=False)
     kept.pop("callbacks", None)
     if isinstance(kept.get("random_state"), np.integer):
@@ -118,9 +134,10 @@ def _kept_parameters(estimator: Any) -> dict[str, Any]:
 
 def _map_parameters(value: Any) -> dict[str, Any]:
     """A map given as an object, by its name and the parameters that the estimator has as well."""
-    if not isinstance(value, Nystroem | FourierFeatures):
+    names = {Nystroem: "nystroem", LocalNystroem: "local", FourierFeatures: "fourier"}
+    if type(value) not in names:
         return {}
-    name = "nystroem" if isinstance(value, Nystroem) else "fourier"
+    name = names[type(value)]
     shared = {key: getattr(value, key) for key in ("n_components", "kernel", "gamma")}
     return {"map": name, **shared, "landmarks": getattr(value, "landmarks", "uniform")}
 
@@ -128,8 +145,8 @@ def _map_parameters(value: Any) -> dict[str, Any]:
 # ---------------------------------------------------------------- attributes that need a form
 
 
-def _packed(value: Any) -> Any:
-    """Sparse matrices and calibrators as tagged dictionaries of plain values."""
+def packed(value: Any) -> Any:
+    """Sparse matrices, calibrators, maps and streams as tagged dictionaries of plain values."""
     if issparse(value):
         rows = csr_matrix(value)
         parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
@@ -143,9 +160,13 @@ def _packed(value: Any) -> Any:
         return {"form": "isotonic", "steps": steps}
     if isinstance(value, Units):
         return {"form": "units", "shift": value.shift, "scale": value.scale}
+    if isinstance(value, RowStream):
+        return {"form": "row_stream", "learners": value.learners, "outputs": value.outputs}
     if isinstance(value, Nystroem):
-        parts = {"landmarks": _packed(value.landmarks_), "projection": value.projection_}
+        parts = {"landmarks": packed(value.landmarks_), "projection": value.projection_}
         return {"form": "nystroem", **parts, "kernel": value.kernel_}
+    if isinstance(value, LocalNystroem):
+        return {"form": "local", **_cells(value), "kernel": value.kernel_}
     if isinstance(value, FourierFeatures):
         parts = {"frequencies": value.frequencies_, "phases": value.phases_}
         return {"form": "fourier", **parts, "kernel": value.kernel_}
@@ -154,7 +175,8 @@ def _packed(value: Any) -> Any:
     return value
 
 
-def _unpacked(value: Any) -> Any:
+def unpacked(value: Any) -> Any:
+    """What :func:`packed` was given."""
     if not isinstance(value, dict):
         return value
     parts = dict(value)
@@ -217,9 +239,49 @@ def _step_function(x: Any, y: Any) -> Any:
     return regression
 
 
+def _row_stream(learners: Any, outputs: Any) -> RowStream:
+    """The learners are checked where it is known what they are for (``RowStream.check``)."""
+    triples = isinstance(learners, list) and all(isinstance(t, tuple) for t in learners)
+    if not triples or any(len(t) != 3 for t in learners) or type(outputs) is not int:
+        raise ValueError("damaged learners of a stream")
+    return RowStream(learners, outputs)
+
+
 def _nystroem(landmarks: Any, projection: Any, kernel: Any) -> Any:
     fitted = Nystroem(kernel=kernel)
-    fitted.landmarks_, fitted.projection_, fitted.kernel_ = _unpacked(landmarks), projection, kernel
+    fitted.landmarks_, fitted.projection_, fitted.kernel_ = unpacked(landmarks), projection, kernel
+    return fitted
+
+
+def _cells(value: LocalNystroem) -> dict[str, Any]:
+    """The maps of all cells as a few arrays, whatever their number."""
+    projections = [one.projection_ for one in value.maps_]
+    return {
+        "centres": value.centres_,
+        "landmarks": packed(value.landmarks_),
+        "projections": np.concatenate([p.ravel() for p in projections]),
+        "sizes": np.array([p.shape for p in projections]),  # landmarks and features of each cell
+    }
+
+
+def _local(centres: Any, landmarks: Any, projections: Any, sizes: Any, kernel: Any) -> Any:
+    points = unpacked(landmarks)
+    whole = isinstance(sizes, np.ndarray) and sizes.dtype.kind == "i" and sizes.ndim == 2
+    if not whole or sizes.shape[1:] != (2,) or np.any(sizes < 1) or np.any(sizes > 2**31):
+        raise ValueError("cells: their sizes are wrong")
+    flat = isinstance(projections, np.ndarray) and projections.ndim == 1
+    if not isinstance(centres, np.ndarray) or getattr(points, "ndim", 0) != 2:
+        raise ValueError("cells: centres and landmarks must be matrices")
+    fits = points.shape[0] == sizes[:, 0].sum() and centres.shape == (len(sizes), points.shape[1])
+    if not flat or not fits or projections.size != np.prod(sizes, axis=1).sum():
+        raise ValueError("cells: their landmarks, projections and centres do not fit together")
+    fitted = LocalNystroem(kernel=kernel)
+    fitted.centres_, fitted.kernel_ = centres, kernel
+    ends, last = np.cumsum(sizes[:, 0]), np.cumsum(np.prod(sizes, axis=1))
+    fitted.maps_ = [
+        _nystroem(points[end - m : end], projections[stop - m * k : stop].reshape(m, k), kernel)
+        for (m, k), end, stop in zip(sizes.tolist(), ends, last, strict=True)
+    ]
     return fitted
 
 
@@ -235,6 +297,8 @@ _FORMS: dict[str, tuple[set[str], Callable[..., Any]]] = {
     "softmax": ({"slope"}, _softmax),
     "isotonic": ({"steps"}, _isotonic),
     "units": ({"shift", "scale"}, Units),
+    "row_stream": ({"learners", "outputs"}, _row_stream),
     "nystroem": ({"landmarks", "projection", "kernel"}, _nystroem),
+    "local": ({"centres", "landmarks", "projections", "sizes", "kernel"}, _local),
     "fourier": ({"frequencies", "phases", "kernel"}, _fourier),
 }

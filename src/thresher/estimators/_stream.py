@@ -11,7 +11,7 @@ from thresher._rows import Rows
 from thresher.solvers import Chunk, Problem, Result, Solver, Status, driver
 from thresher.solvers.base import State, check_compatible, sound
 
-__all__ = ["RowStream", "stream_chunk"]
+__all__ = ["RowStream", "check_arrays", "stream_chunk"]
 
 
 @dataclass
@@ -58,6 +58,44 @@ class RowStream:
             status = Status.COMPLETED if sound(coef, intercept) else Status.DIVERGED
             results.append(Result(coef, intercept, status, passes, state))
         return results
+
+    def check(self, features: int, outputs: int) -> None:
+        """ValueError for learners from a file that are not for so many features and outputs."""
+        if self.outputs != outputs or len(self.learners) not in (1, outputs):
+            raise ValueError(f"{len(self.learners)} learners for {self.outputs} outputs")
+        for problem, solver, state in self.learners:
+            if not (isinstance(problem, Problem) and isinstance(solver, Solver)):
+                raise ValueError("a learner is not one of ours")
+            joint = outputs if len(self.learners) == 1 else 1
+            if (problem.n_features, problem.outputs) != (features, joint):
+                raise ValueError("it was made for other features or classes")
+            _check_state(problem, solver, state)
+
+
+def _check_state(problem: Problem, solver: Solver, state: State) -> None:
+    """Compiled loops trust a state: it must have the shapes and the features of a new one."""
+    if not solver.streaming:
+        raise ValueError(f"{type(solver).__name__} does not learn from streams")
+    check_arrays(state, solver.init(problem))
+    for name in solver.index_fields:
+        places = getattr(state, name)
+        if not np.all((places >= -1) & (places < places.size)):
+            raise ValueError(f"the state's {name} points beyond the features")
+    if not 0 <= getattr(state, "n_active", 0) <= problem.n_features:
+        raise ValueError("the state counts more features than there are")
+
+
+def check_arrays(state: State, fresh: State) -> None:
+    """ValueError unless the state has the type and the arrays that a ``fresh`` one has."""
+    if type(state) is not type(fresh):
+        raise ValueError(f"the state is not a {type(fresh).__name__}")
+    for name, expected, found in zip(fresh._fields, fresh, state, strict=True):
+        if not isinstance(expected, np.ndarray):
+            continue
+        if not isinstance(found, np.ndarray) or found.dtype != expected.dtype:
+            raise ValueError(f"the state's {name} is not an array of {expected.dtype}")
+        if found.shape != expected.shape:
+            raise ValueError(f"the state's {name} has shape {found.shape}, not {expected.shape}")
 
 
 def stream_chunk(rows: Rows, targets: np.ndarray, weight: np.ndarray | None) -> Chunk:

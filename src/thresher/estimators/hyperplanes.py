@@ -18,7 +18,8 @@ from thresher.estimators import _input
 from thresher.estimators._classifier import Classifier
 from thresher.estimators._progress import FitEvent
 from thresher.solvers import Chunk, Status, driver
-from thresher.solvers.hyperplanes import Hyperplanes, HyperplaneState
+from thresher.solvers.hyperplane_lanes import HyperplaneState
+from thresher.solvers.hyperplanes import Hyperplanes
 from thresher.solvers.pegasos import mean_sqnorm
 
 __all__ = ["MultiHyperplaneClassifier"]

@@ -15,7 +15,7 @@ _SHARED = """
     gamma : float, "median" or None, default=None
         Width of a kernel given by name, exp(-gamma ||x - z||^2) for "rbf"; None and "median": one
         over the median squared distance.  With a Kernel object, None keeps its own.
-    map : {"nystroem", "fourier"} or transformer, default="nystroem"
+    map : {"nystroem", "local", "fourier"} or transformer, default="nystroem"
         How rows become features.  An object is used as it is; kernel, gamma, n_components and
         landmarks are then its own affair.
     n_components : int, "auto" or "sqrt", default="auto"

@@ -3,7 +3,11 @@
 from thresher.maps.entropy import EntropySample
 from thresher.maps.fourier import FourierFeatures
 from thresher.maps.gram import Points, gram
+from thresher.maps.local import LocalNystroem
 from thresher.maps.nystroem import Nystroem
 from thresher.maps.width import median_gamma
 
-__all__ = ["EntropySample", "FourierFeatures", "Nystroem", "Points", "gram", "median_gamma"]
+__all__ = [
+    "EntropySample", "FourierFeatures", "LocalNystroem", "Nystroem", "Points", "gram",
+    "median_gamma",
+]  # fmt: skip

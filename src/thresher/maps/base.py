@@ -31,6 +31,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     A linear model on the features, coef of shape (outputs, features), is a function of x itself:
     ``fold`` turns coef into a table once, and ``scores`` evaluates it without the features.
+    Features are an array, or a CSR matrix where most of them are zero.
     """
 
     random_state: Any
@@ -38,7 +39,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def learn(self, X: Any, y: np.ndarray | None = None) -> FeatureMap:
         raise NotImplementedError
 
-    def features(self, X: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def features(self, X: Any, out: np.ndarray | None = None) -> Any:
         raise NotImplementedError
 
     def fold(self, coef: np.ndarray) -> np.ndarray:
@@ -55,6 +56,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _n_features_out(self) -> int:
         raise NotImplementedError
 
+    @property
+    def stored_per_row(self) -> int:
+        """Numbers that the features of one row take in memory."""
+        return self._n_features_out
+
     def fit(self, X: Any, y: Any = None) -> FeatureMap:
         """Learn the map from the rows of X; y is used by landmarks that follow the targets."""
         X = validate_data(self, X, **_CHECKS)
@@ -66,7 +72,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 y = np.unique(y, return_inverse=True)[1]
         return self.learn(X, y)
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Any:
         """The features of the rows of X, in the precision of X."""
         check_is_fitted(self)
         return self.features(validate_data(self, X, reset=False, **_CHECKS))

@@ -16,10 +16,9 @@ budget B one is given up:
                    projected onto all the others
 =================  ===========================================================  =================
 
-Cost of a step O(non-zeros * B + C B).  Support vectors lie feature-major, so one non-zero of a row
-serves all of them by one vector operation.  The result is the last iterate or an average of the
-iterates that weighs step t by :math:`t^{memory}`; it is kept up to date at the cost of the changed
-coefficients, and maintenance maps it like the iterate itself.
+Cost of a step O(non-zeros * B + C B) (`expansion.py`).  The result is the last iterate or an
+average of the iterates that weighs step t by :math:`t^{memory}`; it is kept up to date at the cost
+of the changed coefficients, and maintenance maps it like the iterate itself.
 
 Wang, Crammer and Vucetic, "Breaking the curse of kernelization" (2012); Djuric (2014), chapter 5.
 """
@@ -27,28 +26,25 @@ Wang, Crammer and Vucetic, "Breaking the curse of kernelization" (2012); Djuric 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from thresher._lanes import LANES
 from thresher._random import uniform
-from thresher._rows import Rows
 from thresher._terms import Term, capabilities
 from thresher.kernels import RBF, Kernel
 from thresher.losses import Loss
-from thresher.solvers import merging
+from thresher.solvers import expansion, merging
 from thresher.solvers.base import Chunk
+from thresher.solvers.expansion import packed, swift
 
-__all__ = ["MAINTENANCE", "Budgeted", "BudgetedState", "CrammerSinger", "OneOutput", "scores"]
+__all__ = ["MAINTENANCE", "Budgeted", "BudgetedState", "CrammerSinger", "OneOutput"]
 
 MAINTENANCE = ("merge", "remove", "remove_random", "project")
 _MERGE, _REMOVE, _RANDOM, _PROJECT = range(4)
-_BLOCK = 1 << 17  # non-zeros packed at a time
-_LANES = 16  # slots are padded to whole vector registers of float32
-_LOG2_E = math.log2(math.e)
 
 
 class BudgetedState(NamedTuple):
@@ -69,35 +65,6 @@ class BudgetedState(NamedTuple):
 
 
 # ---------------------------------------------------------------- terms
-
-
-@dataclass(frozen=True)
-class FastRBF(Kernel):
-    """The Gaussian in single precision: 2^(rate d^2) by a polynomial and the exponent's bits.
-
-    Relative error 2e-7.  Free of branches and calls, so that a loop over it is vector code:
-    0.5 ns an element where ``math.exp`` takes 5.
-    """
-
-    rate: Any  # np.float32
-    traits = RBF.traits
-
-    @classmethod
-    def like(cls, kernel: RBF) -> FastRBF:
-        return cls(np.float32(-kernel.gamma * _LOG2_E))
-
-    def of(self, inner, sq_x, sq_z):
-        distance = max(sq_x + sq_z - (inner + inner), np.float32(0.0))
-        power = max(self.rate * distance, np.float32(-126.0))
-        whole = np.int32(power - np.float32(0.5))
-        f = power - np.float32(whole)
-        p = np.float32(1.5461445e-4) * f + np.float32(1.3400428e-3)
-        p = p * f + np.float32(9.6180567e-3)
-        p = p * f + np.float32(5.5503272e-2)
-        p = p * f + np.float32(2.4022651e-1)
-        p = p * f + np.float32(6.9314721e-1)
-        p = p * f + np.float32(1.0)
-        return p * np.int32((whole + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
 @dataclass(frozen=True)
@@ -128,91 +95,7 @@ class CrammerSinger(Term):
         return True
 
 
-# ---------------------------------------------------------------- kernels of one row
-
-
-class Packed(NamedTuple):
-    """The non-zeros of some rows, in visiting order and in the model's precision.
-
-    Whatever the layout and precision of the rows, the solver sees this: sparse and dense rows give
-    the same model to the bit, and the long loops are compiled once.
-    """
-
-    columns: np.ndarray
-    values: np.ndarray
-    starts: np.ndarray  # row r has the positions starts[r] .. starts[r + 1]
-    squares: np.ndarray
-
-
-@njit(cache=True, nogil=True)
-def _pack(rows, order, columns, values, starts, squares):
-    """Fill the arrays with as many rows as fit; returns how many."""
-    at = 0
-    for r in range(order.size):
-        i = order[r]
-        if at + (rows.stop(i) - rows.start(i)) > columns.size or r == squares.size:
-            return r
-        square = 0.0
-        for k in range(rows.start(i), rows.stop(i)):
-            x = values.dtype.type(rows.element(i, k))
-            if x != 0.0:
-                columns[at] = rows.column(i, k)
-                values[at] = x
-                square += float(x) * float(x)
-                at += 1
-        starts[r + 1] = at
-        squares[r] = square
-    return order.size
-
-
-def packed(rows: Rows, order: np.ndarray, dtype: Any) -> Iterator[tuple[Packed, np.ndarray]]:
-    """Blocks of some 10^5 non-zeros and the rows they hold: a few cache-sized buffers, reused."""
-    longest = max(rows.shape[1], 1)
-    room = max(_BLOCK, longest)
-    height = min(_BLOCK // 8, order.size)
-    block = Packed(
-        np.empty(room, np.uint32), np.empty(room, dtype), np.zeros(height + 1, np.int64),
-        np.empty(height, dtype),
-    )  # fmt: skip
-    while order.size:
-        count = _pack(rows, order, *block)
-        yield block, order[:count]
-        order = order[count:]
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _inner(columns, values, start, stop, vectors, width, out):
-    """Inner products with all vectors; four features at a time, as in ``Rows.dots``."""
-    for j in range(width):
-        out[j] = 0.0
-    whole = stop - (stop - start) % 4
-    for k in range(start, whole, 4):
-        x0, x1, x2, x3 = values[k], values[k + 1], values[k + 2], values[k + 3]
-        j0, j1, j2, j3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
-        for j in range(width):
-            out[j] += (
-                x0 * vectors[j0, j] + x1 * vectors[j1, j] + x2 * vectors[j2, j]
-                + x3 * vectors[j3, j]
-            )  # fmt: skip
-    for k in range(whole, stop):
-        x, j0 = values[k], columns[k]
-        for j in range(width):
-            out[j] += x * vectors[j0, j]
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _kernels(kernel, inner, norms, square, width, out):
-    for j in range(width):
-        out[j] = kernel.of(inner[j], square, norms[j])
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _combine(coef, kernels, width, out):
-    for c in range(coef.shape[0]):
-        total = coef.dtype.type(0.0)
-        for j in range(width):
-            total += coef[c, j] * kernels[j]
-        out[c] = total
+# ---------------------------------------------------------------- the update
 
 
 @njit(cache=True, nogil=True)
@@ -234,9 +117,6 @@ def _twin(columns, values, start, stop, square, vectors, norms, inner, used, emp
     return -1
 
 
-# ---------------------------------------------------------------- the update
-
-
 @njit(cache=True, nogil=True)
 def _merge(kernel, state, size, table, columns, values, inner, kernels, mass, cost):
     """Merge the lightest vector into its best partner; returns the slot that is free then."""
@@ -249,8 +129,8 @@ def _merge(kernel, state, size, table, columns, values, inner, kernels, mass, co
             if vectors[d, light] != 0.0:
                 columns[count], values[count] = d, vectors[d, light]
                 count += 1
-        _inner(columns, values, 0, count, vectors, norms.size, inner)
-        _kernels(kernel, inner, norms, norms[light], norms.size, kernels)
+        expansion.inner_products(columns, values, 0, count, vectors, norms.size, inner)
+        expansion.kernel_values(kernel, inner, norms, norms[light], norms.size, kernels)
         other = merging.mate(light, coef, mass, kernels, size, table, cost)
         merging.fuse(light, other, coef, state.lag, mass, kernels[other], vectors, norms)
     return light
@@ -281,11 +161,11 @@ def _update(block, order, y, weight, rule, kernel, lam, rest, limit, anchor, bud
     for r in range(order.size):
         i = order[r]
         used = size + 1  # the slots in use and the free one, wherever it lies
-        width = min(slots, used + (-used) % _LANES)
+        width = min(slots, used + (-used) % LANES)
         start, stop, square = starts[r], starts[r + 1], squares[r]
-        _inner(columns, values, start, stop, vectors, width, inner)
-        _kernels(kernel, inner, norms, square, width, kernels)
-        _combine(coef, kernels, width, margins)
+        expansion.inner_products(columns, values, start, stop, vectors, width, inner)
+        expansion.kernel_values(kernel, inner, norms, square, width, kernels)
+        expansion.combine(coef, kernels, width, margins)
         scale = lam * step + rest
         unit = 1.0 / scale if scale > 0.0 else 0.0
         for c in range(outputs):
@@ -340,44 +220,6 @@ def _update(block, order, y, weight, rule, kernel, lam, rest, limit, anchor, bud
         seen += share / (lam * step + rest)
     return BudgetedState(vectors, norms, coef, lag, bias, bias_lag, inverse, size, empty, step,
                          seen, total)  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def _scores(block, count, kernel, vectors, norms, coef, intercept, out):
-    columns, values, starts, squares = block
-    inner, kernels = np.zeros_like(norms), np.zeros_like(norms)
-    sums = np.zeros(coef.shape[0])
-    for r in range(count):
-        _inner(columns, values, starts[r], starts[r + 1], vectors, norms.size, inner)
-        _kernels(kernel, inner, norms, squares[r], norms.size, kernels)
-        _combine(coef, kernels, norms.size, sums)
-        for c in range(sums.size):
-            out[r, c] = sums[c] + intercept[c]
-
-
-def swift(kernel: Kernel, dtype: Any) -> Kernel:
-    """The kernel in the arithmetic of ``dtype``."""
-    return FastRBF.like(kernel) if isinstance(kernel, RBF) and dtype == np.float32 else kernel
-
-
-def scores(
-    rows: Rows, kernel: Kernel, vectors: np.ndarray, coef: np.ndarray, intercept: np.ndarray
-) -> np.ndarray:
-    """f(x) of every row, (rows, outputs); ``vectors`` are (support vectors, features).
-
-    Row by row, so that a row's score does not depend on its company and memory is bounded.
-    """
-    dtype = vectors.dtype
-    pad = -vectors.shape[0] % _LANES
-    flipped = np.ascontiguousarray(np.pad(vectors, ((0, pad), (0, 0))).T)
-    norms = np.sum(flipped.astype(np.float64) ** 2, axis=0).astype(dtype)
-    wide = np.pad(coef.astype(dtype), ((0, 0), (0, pad)))
-    out = np.empty((rows.shape[0], coef.shape[0]))
-    order = np.arange(rows.shape[0], dtype=np.uint32)
-    for block, part in packed(rows, order, dtype):
-        here = out[part[0] : part[-1] + 1]
-        _scores(block, part.size, swift(kernel, dtype), flipped, norms, wide, intercept, here)
-    return out
 
 
 @dataclass(frozen=True)
@@ -435,7 +277,7 @@ class Budgeted:
 
     def init(self) -> BudgetedState:
         slots = self.budget + 1
-        slots += -slots % _LANES
+        slots += -slots % LANES
         shape = (self.outputs, slots)
         square = slots if self.maintenance == "project" else 0
         return BudgetedState(

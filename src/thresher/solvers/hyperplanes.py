@@ -22,9 +22,8 @@ pruning compares sums with ``threshold`` itself.  The mean of u over the last st
 with weights proportional to t (Lacoste-Julien, Schmidt and Bach, 2012); it is kept lazily, by one
 more addition per violation.
 
-Cost per row O(non-zeros x weights): the sums are stored feature-major, (features, lanes), so that
-all weights of all classes take a non-zero by a few vector operations.  Lanes grow when births need
-them and are packed when pruning has emptied half of them.
+Cost per row O(non-zeros x weights), a few vector operations for each non-zero: the weights of all
+classes are lanes of one table (`hyperplane_lanes.py`).
 """
 
 from __future__ import annotations
@@ -40,32 +39,21 @@ from thresher._lanes import LANES, add_four
 from thresher._random import uniform
 from thresher._rows import AHEAD
 from thresher.solvers.base import Chunk
+from thresher.solvers.hyperplane_lanes import (
+    SLOTS,
+    HyperplaneState,
+    aligned,
+    compacted,
+    copy_lane,
+    free_lane,
+    prune,
+    settle,
+    whole_registers,
+    widened,
+    zero_lane,
+)
 
-__all__ = ["HyperplaneState", "Hyperplanes", "Planes"]
-
-_SLOTS = 1 << 20  # an id is a serial number and a lane: serial * _SLOTS + lane
-
-
-class HyperplaneState(NamedTuple):
-    """Sums of signed rows by lane; a lane is a weight, a class's zero weight (no hits), or free."""
-
-    sums: np.ndarray  # (features, lanes): u
-    bias: np.ndarray  # (lanes,): the constant feature's part of every margin
-    late: np.ndarray  # (features, lanes): sum of (averaged steps before it) * change; empty if off
-    late_bias: np.ndarray
-    owner: np.ndarray  # (lanes,): class, or -1 for a free lane
-    ids: np.ndarray  # (lanes,): who lives there, never used twice
-    hits: np.ndarray  # (lanes,): steps the weight took; 0 for a zero weight
-    sqnorm: np.ndarray  # (lanes,): of u with the constant feature
-    sizes: np.ndarray  # (classes,): numbers of weights
-    chance: float  # of a clone
-    step: int
-    violations: int  # steps that moved weights
-    averaged: int  # steps that the average covers
-    serial: int
-    births: int
-    prunes: int
-    clones: int
+__all__ = ["Hyperplanes", "Planes"]
 
 
 class Planes(NamedTuple):
@@ -128,77 +116,6 @@ def _where(margins, owner, label, value, same):
 
 
 @njit(cache=True, nogil=True)
-def _free_lane(owner):
-    for s in range(owner.size):
-        if owner[s] < 0:
-            return s
-    return -1
-
-
-@njit(cache=True, nogil=True)
-def _zero_lane(owner, hits, label):
-    for s in range(owner.size):
-        if owner[s] == label and hits[s] == 0:
-            return s
-    return -1
-
-
-@njit(cache=True, nogil=True)
-def _settle(owner, ids, hits, s, label, serial):
-    """A new zero weight in lane ``s``."""
-    owner[s] = label
-    ids[s] = serial * _SLOTS + s
-    hits[s] = 0
-    return serial + 1
-
-
-@njit(cache=True, nogil=True)
-def _prune(state, threshold, cap, serial):
-    """Delete the smallest weights while their joint norm is within ``threshold``; O(lanes^2).
-
-    Every class keeps one weight.  Returns the numbers of weights pruned and the next serial.
-    """
-    owner, hits, sqnorm, sizes = state.owner, state.hits, state.sqnorm, state.sizes
-    sums, late = state.sums, state.late
-    passed = np.zeros(owner.size, dtype=np.bool_)
-    pruned, total = 0, 0.0
-    while True:
-        small = -1
-        for s in range(owner.size):
-            known = owner[s] >= 0 and hits[s] > 0 and not passed[s]
-            if known and (small < 0 or sqnorm[s] < sqnorm[small]):
-                small = s
-        if small < 0 or total + sqnorm[small] > threshold * threshold:
-            return pruned, serial
-        passed[small] = True
-        label = owner[small]
-        if sizes[label] == 1:
-            continue
-        total += sqnorm[small]
-        pruned += 1
-        for j in range(sums.shape[0]):
-            sums[j, small] = 0.0
-        for j in range(late.shape[0]):
-            late[j, small] = 0.0
-        state.bias[small], state.late_bias[small], sqnorm[small] = 0.0, 0.0, 0.0
-        owner[small], hits[small] = -1, 0
-        if sizes[label] == cap:  # a full class had no zero weight
-            serial = _settle(owner, state.ids, hits, small, label, serial)
-        sizes[label] -= 1
-
-
-@njit(cache=True, nogil=True)
-def _clone(state, source, to):
-    """Copy a weight with its history into the free lane ``to``."""
-    for j in range(state.sums.shape[0]):
-        state.sums[j, to] = state.sums[j, source]
-    for j in range(state.late.shape[0]):
-        state.late[j, to] = state.late[j, source]
-    state.bias[to], state.late_bias[to] = state.bias[source], state.late_bias[source]
-    state.sqnorm[to], state.hits[to] = state.sqnorm[source], state.hits[source]
-
-
-@njit(cache=True, nogil=True)
 def _visit(
     rows, y, weight, order, start, assigned, frozen, lam, cap, every, threshold, constant, decay,
     seed, state,
@@ -229,7 +146,7 @@ def _visit(
         own, rival = _best(margins, owner, label)
         mine = -1
         if frozen:
-            lane = assigned[i] % _SLOTS
+            lane = assigned[i] % SLOTS
             if lane < lanes and ids[lane] == assigned[i] and owner[lane] == label:
                 mine, own = lane, margins[lane]  # a pruned one is replaced by the best
         if own - rival < lam * step or step == 0:
@@ -242,11 +159,11 @@ def _visit(
                 done, full = r, True
                 break
             if split:
-                lane = _free_lane(owner)
+                lane = free_lane(owner)
                 if sizes[label] + 1 == cap:  # a full class needs its zero weight no more
-                    lane, free = _zero_lane(owner, hits, label), free + 1
-                serial = _settle(owner, ids, hits, lane, label, serial)
-                _clone(state, mine, lane)
+                    lane, free = zero_lane(owner, hits, label), free + 1
+                serial = settle(owner, ids, hits, lane, label, serial)
+                copy_lane(state, mine, lane)
                 margins[lane] = margins[mine]
                 mine = lane
                 sizes[label] += 1
@@ -281,14 +198,14 @@ def _visit(
                     births += 1
                     sizes[owner[s]] += 1
                     if sizes[owner[s]] < cap:
-                        serial = _settle(owner, ids, hits, _free_lane(owner), owner[s], serial)
+                        serial = settle(owner, ids, hits, free_lane(owner), owner[s], serial)
                         free -= 1
         if assigned.size:
             assigned[i] = ids[mine if mine >= 0 else _where(margins, owner, label, own, True)]
         step += 1
         averaged += averaging
         if step % every == 0:
-            pruned, serial = _prune(state, threshold, cap, serial)
+            pruned, serial = prune(state, threshold, cap, serial)
             prunes += pruned
             free = 0
             for s in range(lanes):
@@ -357,13 +274,13 @@ class Hyperplanes:
 
     def init(self, n_features: int, n_classes: int, dtype: Any) -> HyperplaneState:
         """No weight yet, one zero weight for each class."""
-        lanes = _whole(n_classes)
+        lanes = whole_registers(n_classes)
         owner = np.full(lanes, -1, dtype=np.int32)
         owner[:n_classes] = np.arange(n_classes)
         ids = np.zeros(lanes, dtype=np.int64)
-        ids[:n_classes] = np.arange(n_classes) * (_SLOTS + 1)
+        ids[:n_classes] = np.arange(n_classes) * (SLOTS + 1)
         return HyperplaneState(
-            _aligned((n_features, lanes), dtype), np.zeros(lanes, dtype),
+            aligned((n_features, lanes), dtype), np.zeros(lanes, dtype),
             np.zeros((0, lanes), dtype), np.zeros(lanes), owner, ids,
             np.zeros(lanes, np.int64), np.zeros(lanes), np.zeros(n_classes, np.int64),
             float(self.clone), 0, 0, 0, n_classes, 0, 0, 0,
@@ -389,16 +306,16 @@ class Hyperplanes:
                 float(self.threshold), float(self.constant), float(self.decay), self.seed, state,
             )  # fmt: skip
             if full:
-                state = _widened(state)
+                state = widened(state)
             elif state.step % self.every == 0 and np.count_nonzero(state.owner < 0) >= LANES:
-                state = _packed(state, ids)
+                state = compacted(state, ids)
             if start == chunk.order.size:
                 return state
 
     def averaging(self, state: HyperplaneState) -> HyperplaneState:
         """The same state, averaging from now on."""
         return state._replace(
-            late=_aligned(state.sums.shape, state.sums.dtype),
+            late=aligned(state.sums.shape, state.sums.dtype),
             late_bias=np.zeros_like(state.late_bias),
             averaged=0,
         )
@@ -421,56 +338,4 @@ class Hyperplanes:
         # u = lambda t w: divide by the mean t of what was averaged.
         unit = 1.0 / (self.lam * max(state.step - 0.5 * max(state.averaged - 1, 0), 1.0))
         coef = np.ascontiguousarray(unit * coef).astype(state.sums.dtype)
-        return Planes(coef, unit * intercept, state.owner[lanes], state.ids[lanes] // _SLOTS)
-
-
-def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Zeros that start on a cache line, so that a block of lanes touches one line and not two."""
-    dtype = np.dtype(dtype)
-    size = math.prod(shape) * dtype.itemsize
-    raw = np.zeros(size + 64, dtype=np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size].view(dtype).reshape(shape)
-
-
-def _whole(lanes: int) -> int:
-    return -(-lanes // LANES) * LANES
-
-
-def _widened(state: HyperplaneState) -> HyperplaneState:
-    """A quarter more lanes."""
-    lanes = state.owner.size
-    if lanes >= _SLOTS // 2:
-        raise ValueError("Hyperplanes: too many weights; lower the cap or raise the threshold")
-    return _moved(state, np.arange(lanes), _whole(lanes + lanes // 4))
-
-
-def _packed(state: HyperplaneState, assigned: np.ndarray) -> HyperplaneState:
-    """Only as many lanes as are in use; the rows' ids follow their weights."""
-    lanes = np.flatnonzero(state.owner >= 0)
-    lane = assigned % _SLOTS
-    if lane.size:
-        lane = np.minimum(lane, state.owner.size - 1)
-        known = (state.ids[lane] == assigned) & (state.owner[lane] >= 0)
-        position = np.cumsum(state.owner >= 0) - 1
-        assigned[known] += position[lane[known]] - lane[known]
-        assigned[~known] = -1
-    return _moved(state, lanes, _whole(lanes.size))
-
-
-def _moved(state: HyperplaneState, lanes: np.ndarray, size: int) -> HyperplaneState:
-    """The given lanes first, then free ones up to ``size``."""
-
-    def moved(values: np.ndarray, rest: int = 0) -> np.ndarray:
-        out = _aligned((*values.shape[:-1], size), values.dtype)
-        out[..., lanes.size :] = rest
-        out[..., : lanes.size] = values[..., lanes]
-        return out
-
-    ids = moved(state.ids)
-    ids[: lanes.size] += np.arange(lanes.size) - lanes
-    return state._replace(
-        sums=moved(state.sums), bias=moved(state.bias), late=moved(state.late),
-        late_bias=moved(state.late_bias), owner=moved(state.owner, -1), ids=ids,
-        hits=moved(state.hits), sqnorm=moved(state.sqnorm),
-    )  # fmt: skip
+        return Planes(coef, unit * intercept, state.owner[lanes], state.ids[lanes] // SLOTS)

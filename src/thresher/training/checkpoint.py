@@ -5,23 +5,25 @@ from __future__ import annotations
 import glob
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
 from thresher.artifacts.encoding import decode, encode
-from thresher.estimators._input import Units
+from thresher.estimators._saved import check_units
+from thresher.estimators._saving import unpacked
 from thresher.estimators._stream import RowStream
-from thresher.solvers import Problem, Result, Solver, Status
-from thresher.training.stream import Place, StreamJob, Weights
+from thresher.solvers import Result, Status
+from thresher.training.stream import Job, Place, StreamJob, Weights
 
-__all__ = ["Checkpointer", "Every", "checkpoint_path"]
+__all__ = ["Checkpointer", "Every", "checkpoint_path", "linear_job", "where_it_stood"]
 
-_FIELDS = ("passes", "shuffle", "seed", "rows_learned", "history", "best_loss", "best_pass")
+J = TypeVar("J", bound=Job)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Checkpointer:
     _last_time: float = field(default_factory=time.monotonic)
     _last_rows: int = 0
 
-    def maybe_save(self, job: StreamJob) -> None:
+    def maybe_save(self, job: Job) -> None:
         due = self.every.seconds is not None and (
             time.monotonic() - self._last_time >= self.every.seconds
         )
@@ -72,29 +74,20 @@ class Checkpointer:
         if due or full:
             self.save(job)
 
-    def save(self, job: StreamJob) -> None:
+    def save(self, job: Job) -> None:
         arrays: dict[str, np.ndarray] = {}
-        state: dict[str, Any] = {name: getattr(job, name) for name in _FIELDS}
-        state["learners"] = job.stream.learners
-        state["outputs"] = job.stream.outputs
-        state["place"] = list(job.place)
-        state["units"] = None if job.units is None else list(job.units)
-        state["weights"] = [job.weights.factors, job.weights.scale]
-        state["best"] = job.best and [[r.coef, r.intercept, r.passes] for r in job.best]
-        document = {"task": self.task, "job": encode(state, arrays, "checkpoint")}
+        document = {"task": self.task, "job": encode(job.snapshot(), arrays, "checkpoint")}
         container.write(self.path, document, arrays, kind="checkpoint")
         self._last_time, self._last_rows = time.monotonic(), job.rows_learned
 
-    def load(self, features: int, outputs: int, terms: tuple[type, ...] = ()) -> StreamJob:
-        """The job as it was saved; it must be one for so many features and outputs."""
+    def load(self, restored: Callable[[dict[str, Any]], J], terms: tuple[type, ...] = ()) -> J:
+        """The job that ``restored`` makes of the snapshot, which is as hostile as any file."""
         document, arrays = container.read(self.path, kind="checkpoint")
         self._check_same(document.get("task"))
         state = decode(document.get("job"), arrays, terms)
         try:
-            job = _job(state)
-            problem = job.stream.learners[0][0]
-            if (problem.n_features, job.stream.outputs) != (features, outputs):
-                raise ValueError("it was made for other features or classes")
+            _check_place(state)
+            job = restored(state)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise BadFile(f"{self.path} is not a usable checkpoint: {error}") from None
         self._last_rows = job.rows_learned
@@ -117,61 +110,41 @@ class Checkpointer:
                 )
 
 
-def _check_state(problem: Problem, solver: Solver, state: Any) -> None:
-    """Compiled loops trust a state: it must have the shapes and the features of a new one."""
-    if not (isinstance(problem, Problem) and isinstance(solver, Solver) and solver.streaming):
-        raise ValueError("a learner is not one of ours")
-    fresh = solver.init(problem)
-    if type(state) is not type(fresh):
-        raise ValueError(f"a state of {type(solver).__name__} is a {type(fresh).__name__}")
-    for name, expected, found in zip(fresh._fields, fresh, state, strict=True):
-        if not isinstance(expected, np.ndarray):
-            continue
-        if not isinstance(found, np.ndarray) or found.dtype != expected.dtype:
-            raise ValueError(f"the state's {name} is not an array of {expected.dtype}")
-        if found.shape != expected.shape:
-            raise ValueError(f"the state's {name} has shape {found.shape}, not {expected.shape}")
-        if name in solver.index_fields and not np.all((found >= -1) & (found < found.size)):
-            raise ValueError(f"the state's {name} points beyond the features")
-    if not 0 <= getattr(state, "n_active", 0) <= problem.n_features:
-        raise ValueError("the state counts more features than there are")
-
-
-def _check_parts(state: dict[str, Any], learners: int, features: int) -> None:
-    """The rest of a job: numbers in range, arrays as long as there are features."""
-    outputs = state["outputs"]
-    if learners not in (1, outputs) or not 1 <= outputs <= 10**6:
-        raise ValueError(f"{learners} learners for {outputs} outputs")
-    if state["units"] is not None:
-        shift, scale = state["units"]
-        for array in (scale, scale if shift is None else shift):
-            if array.shape != (features,) or not np.all(np.isfinite(array)):
-                raise ValueError("the scales do not fit the features")
-    factors, scale = state["weights"]
-    if factors is not None and factors.shape != (max(outputs, 2),):
-        raise ValueError("the class weights do not fit the classes")
-    if not isinstance(scale, float):
-        raise ValueError("the scale of the weights is not a number")
-    whole = [state["passes"], state["seed"], state["rows_learned"], state["best_pass"]]
-    if not all(type(n) is int and n >= 0 for n in [*whole, *state["place"]]):
+def _check_place(state: dict[str, Any]) -> None:
+    """Where a job stands: counts, and the history of its passes."""
+    counts = [state["passes"], state["seed"], state["rows_learned"], *state["place"]]
+    if not all(type(n) is int and n >= 0 for n in counts) or len(state["place"]) != 2:
         raise ValueError("a count is not a whole number")
     if not isinstance(state["history"], list) or not isinstance(state["shuffle"], bool):
         raise ValueError("the history or the order is missing")
-    if not isinstance(state["best_loss"], float):
-        raise ValueError("the best loss is not a number")
 
 
-def _job(state: dict[str, Any]) -> StreamJob:
-    learners = [(problem, solver, held) for problem, solver, held in state["learners"]]
-    for problem, solver, held in learners:
-        _check_state(problem, solver, held)
-    _check_parts(state, len(learners), learners[0][0].n_features if learners else 0)
-    best = state["best"]
+def where_it_stood(state: dict[str, Any]) -> dict[str, Any]:
+    """The fields that every job has."""
+    names = ("passes", "shuffle", "seed", "rows_learned", "history")
+    return {"place": Place(*state["place"]), **{name: state[name] for name in names}}
+
+
+def linear_job(state: dict[str, Any], features: int, outputs: int) -> StreamJob:
+    """The job of a snapshot, which must be one for so many features and outputs."""
+    stream, units, best = unpacked(state["stream"]), unpacked(state["units"]), state["best"]
+    if not isinstance(stream, RowStream):
+        raise ValueError("it has no learners")
+    stream.check(features, outputs)
+    check_units(units, features)
+    factors, scale = state["weights"]
+    if factors is not None and factors.shape != (max(outputs, 2),):
+        raise ValueError("the class weights do not fit the classes")
+    if not isinstance(scale, float) or not isinstance(state["best_loss"], float):
+        raise ValueError("the scale of the weights or the best loss is not a number")
+    if type(state["best_pass"]) is not int:
+        raise ValueError("the best pass is not a number")
     return StreamJob(
-        stream=RowStream(learners, int(state["outputs"])),
-        units=None if state["units"] is None else Units(*state["units"]),
-        weights=Weights(*state["weights"]),
-        place=Place(*map(int, state["place"])),
+        stream=stream,
+        units=units,
+        weights=Weights(factors, scale),
         best=best and [Result(c, b, Status.EARLY_STOPPED, p, None) for c, b, p in best],
-        **{name: state[name] for name in _FIELDS},
+        best_loss=state["best_loss"],
+        best_pass=state["best_pass"],
+        **where_it_stood(state),
     )

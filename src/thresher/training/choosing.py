@@ -7,27 +7,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._threads import cores
 from thresher.data import Schema
-from thresher.data.dataset import gathered
-from thresher.training.holdout import block_of
+from thresher.training.at_hand import AtHand, first_rows, rows_in_memory
 from thresher.training.intake import Intake
-from thresher.training.model import matrix_of
 from thresher.tune.auto import contestants
+from thresher.tune.capacity import rescaled
 from thresher.tune.race import Race, Trial
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "choose", "for_all_rows"]
 
 _IN_MEMORY, _STREAMED = 0.85, 0.5  # share of the budget for the race; the rest is the final fit's
-_FAMILIES = {"sparse linear": "linear"}
+_FAMILIES = {"sparse linear": "linear", "local kernel": "kernel"}
 
 
 class Choice(NamedTuple):
-    """The winner of a race, and its story."""
+    """The winner of a race or of a search, and its story; ``tuning`` tells of the search."""
 
     learner: str
     estimator: Any
     reason: str
     trials: list[dict[str, Any]]
+    tuning: dict[str, Any] | None = None
 
 
 def choose(
@@ -35,26 +36,23 @@ def choose(
     told: Callable[[Trial], None],
 ) -> Choice:  # fmt: skip
     """Race on the rows in memory; on the first rows where there are more than fit."""
-    if intake.kept is not None:
-        blocks = (block_of(b).taken(~intake.hold.mask(b)) for b in intake.kept)
-        block = next(gathered(blocks, max(intake.rows or 0, 1)))
-    else:
-        block = intake.sample
-    assert block.y is not None
-    y = classes[block.y.astype(np.int64)] if classes.size else block.y
+    in_memory = intake.kept is not None
+    rows = (rows_in_memory if in_memory else first_rows)(intake, classes)
     sparse = schema.layout == "sparse" and not schema.is_table
     runners = contestants(classes.size == 0, sparse, seed)
-    share = _IN_MEMORY if intake.kept is not None else _STREAMED
-    X = matrix_of(block.rows(schema.n_features))
-    deadline = started + share * budget
-    race = Race(runners, X, y, block.weight, classes.size == 0, deadline, seed, told)
+    deadline = started + (_IN_MEMORY if in_memory else _STREAMED) * budget
+    race = Race(
+        runners, rows.X, rows.y, rows.weight, classes.size == 0, deadline, seed, told, cores()
+    )  # fmt: skip
     outcome = race.run()
-    params = dict(outcome.params)
-    if params.get("alpha") is not None and intake.rows:
-        params["alpha"] *= block.size / intake.rows  # alpha n is what carries over
-    estimator = runners[outcome.name].set_params(**params)
+    estimator = runners[outcome.name].set_params(**for_all_rows(outcome.params, rows, intake))
     learner = _FAMILIES.get(outcome.name, outcome.name)
     reason = outcome.reason
-    if intake.kept is None:
-        reason += f"; chosen on the first {block.size:,} rows, learned from all"
+    if rows.told:
+        reason += f"; chosen on {rows.told}, learned from all"
     return Choice(learner, estimator, reason, [t.as_dict() for t in outcome.trials])
+
+
+def for_all_rows(params: dict[str, Any], rows: AtHand, intake: Intake) -> dict[str, Any]:
+    """Settings that were found on some rows, for all."""
+    return rescaled(params, rows.size, intake.rows) if intake.rows else params

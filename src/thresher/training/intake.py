@@ -60,8 +60,7 @@ class Intake:
 
     def count(self, batch: Batch, held: np.ndarray) -> None:
         """Add the rows to learn from to what is known about them."""
-        weight = np.ones(batch.size) if batch.weight is None else batch.weight
-        self.moments = self.moments.updated(batch.rows, np.where(held, 0.0, weight))
+        self.moments = self.moments.updated(batch.rows, _weight(batch, held))
         self.mass = self.moments.total
         if self.class_counts is not None and batch.y is not None:
             codes = batch.y[~held].astype(np.int64)
@@ -89,18 +88,22 @@ def take_in(data: DataSet, hold: HoldOut, memory: int, scan: bool, told: Told) -
     moments = Moments.empty(data.schema.n_features)
     kept: list[Batch] | None = [] if _may_fit(data, memory) else None
     intake = Intake(data, window, hold, None, 0.0, moments, counts, _head(first, hold), kept)
-    size = 0
+    counting, size = scan and data.source.rereadable, 0
     for batch in chain([first], batches):
-        intake.count(batch, intake.look(batch))
-        size += _bytes(batch)
+        held = intake.look(batch)
         told(intake.looked)
-        if intake.kept is not None:
-            intake.kept.append(batch)
-        if size > memory // 2 or intake.kept is None:
-            if scan and data.source.rereadable:
-                intake.kept = None
-            else:
+        if intake.kept is None and not counting:
+            intake.mass = float(np.cumsum(_weight(batch, held))[-1])
+            return _begin(intake, batch, batches)
+        intake.count(batch, held)
+        if intake.kept is None:
+            continue
+        intake.kept.append(batch)
+        size += _bytes(batch)
+        if size > memory // 2:
+            if not counting:
                 return _begin(intake, batch, batches)
+            intake.kept = None
     intake.rows = intake.looked - hold.size
     return intake
 
@@ -127,6 +130,11 @@ def _head(batch: Batch, hold: HoldOut) -> Block:
 def _may_fit(data: DataSet, memory: int) -> bool:
     text = sum(stamp[1] for stamp in data.source.stamps() if stamp)
     return text * _SMALLEST_SHARE <= memory // 2
+
+
+def _weight(batch: Batch, held: np.ndarray) -> np.ndarray:
+    """Weights of the rows, zero where they are held out."""
+    return np.where(held, 0.0, 1.0 if batch.weight is None else batch.weight)
 
 
 def _bytes(batch: Batch) -> int:

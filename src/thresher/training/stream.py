@@ -12,11 +12,12 @@ from thresher._random import shuffled
 from thresher._rows import Rows
 from thresher.data import Batch
 from thresher.estimators._input import Units
+from thresher.estimators._saving import packed
 from thresher.estimators._stream import RowStream
 from thresher.solvers import Chunk, Result, Status
 from thresher.training.intake import Intake
 
-__all__ = ["Place", "StreamJob", "Weights", "window_order"]
+__all__ = ["Job", "Place", "StreamJob", "Weights"]
 
 
 class Place(NamedTuple):
@@ -27,11 +28,6 @@ class Place(NamedTuple):
 
 
 _START = Place()
-
-
-def window_order(rows: np.ndarray, seed: int, place: Place) -> np.ndarray:
-    """The rows of a window in the random order that belongs to its place."""
-    return shuffled(rows, seed, 11, *place)
 
 
 @dataclass(frozen=True)
@@ -48,32 +44,25 @@ class Weights:
         return full if self.factors is None else full * self.factors[y.astype(np.int64)]
 
 
-@dataclass
-class StreamJob:
-    """A learner, where it stands, and how it goes over the data.
+@dataclass(kw_only=True)
+class Job:
+    """Where a training over windows of rows stands, and how it goes over them.
 
-    Everything but ``intake`` and the callables is saved in a checkpoint; the order of the rows is a
-    function of the seed and of the place, so a job that is read back goes on exactly as it would
-    have gone on.
+    The order of the rows is a function of the seed and of the place, so a job that is read back
+    from a checkpoint goes on exactly as it would have gone on.
     """
 
-    stream: RowStream
     passes: int
     shuffle: bool
     seed: int
-    units: Units | None
-    weights: Weights
     place: Place = _START
     rows_learned: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
-    best: list[Result] | None = None
-    best_loss: float = np.inf
-    best_pass: int = 0
 
     def run(
         self,
         intake: Intake,
-        targets: Callable[[np.ndarray], np.ndarray],
+        learn: Callable[[Batch, np.ndarray], None],
         after_window: Callable[[], Status | None],
         after_pass: Callable[[], Status | None],
     ) -> Status:
@@ -83,7 +72,7 @@ class StreamJob:
                 held = intake.look(batch)
                 if index < self.place.window:
                     continue  # learned from before the checkpoint
-                self._learn(batch, held, targets)
+                learn(batch, held)
                 self.place = Place(self.place.passes, index + 1)
                 status = after_window()
                 if status is not None:
@@ -101,14 +90,34 @@ class StreamJob:
                 intake.look(batch)
             intake.rows = intake.looked - intake.hold.size
 
-    def _learn(
+    def order(self, chosen: np.ndarray) -> np.ndarray:
+        """The rows of the next window that are chosen, in the order to visit them."""
+        rows = np.flatnonzero(chosen).astype(np.uint32)
+        return shuffled(rows, self.seed, 11, *self.place) if self.shuffle else rows
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that a checkpoint keeps."""
+        names = ("passes", "shuffle", "seed", "rows_learned", "history")
+        return {"place": list(self.place), **{name: getattr(self, name) for name in names}}
+
+
+@dataclass(kw_only=True)
+class StreamJob(Job):
+    """A linear learner: its state, the units and weights of the rows, the best model so far."""
+
+    stream: RowStream
+    units: Units | None
+    weights: Weights
+    best: list[Result] | None = None
+    best_loss: float = np.inf
+    best_pass: int = 0
+
+    def learn(
         self, batch: Batch, held: np.ndarray, targets: Callable[[np.ndarray], np.ndarray]
     ) -> None:
         assert batch.y is not None
         weight = self.weights.of(batch.y, batch.weight)
-        order = np.flatnonzero(~held & (weight > 0.0)).astype(np.uint32)
-        if self.shuffle:
-            order = window_order(order, self.seed, self.place)
+        order = self.order(~held & (weight > 0.0))
         if order.size:
             y = np.ascontiguousarray(targets(batch.y), dtype=batch.rows.dtype)
             self.stream.update(Chunk(self.scaled(batch.rows), y, weight, order))
@@ -119,3 +128,14 @@ class StreamJob:
 
     def results(self) -> list[Result]:
         return self.stream.results(max(self.place.passes, 1))
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            **super().snapshot(),
+            "stream": packed(self.stream),
+            "units": packed(self.units),
+            "weights": [self.weights.factors, self.weights.scale],
+            "best": self.best and [[r.coef, r.intercept, r.passes] for r in self.best],
+            "best_loss": self.best_loss,
+            "best_pass": self.best_pass,
+        }

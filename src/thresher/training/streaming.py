@@ -1,84 +1,49 @@
-"""Learning from rows that do not fit in memory: making the job, and what happens along the way."""
+"""Linear learning from rows that do not fit in memory: making the job, and running it."""
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from thresher.data import Schema
+from thresher.data import Batch
 from thresher.estimators._input import units_from
 from thresher.estimators._stream import RowStream
 from thresher.solvers import Chunk, Result, Solver, Status
-from thresher.training.checkpoint import Checkpointer
 from thresher.training.intake import Intake
-from thresher.training.judge import Judge, history_line
+from thresher.training.running import Running
 from thresher.training.stream import StreamJob, Weights
 
 __all__ = ["Streaming", "new_job"]
 
-_GLANCE_SECONDS, _GLANCE_ROWS = 1.0, 2000  # how often to look at how many held-out rows
 
-Tell = Callable[[int, int, int], None]
+class Streaming(Running[StreamJob]):
+    """Runs a linear job and keeps the estimator up to date with it."""
 
+    def __init__(self, *parts: Any, targets: Callable[[np.ndarray], np.ndarray]):
+        super().__init__(*parts)
+        self.targets = targets
 
-class Streaming:
-    """Runs a job, keeps the estimator up to date with it, tells, saves and stops when asked."""
+    def _learn(self, batch: Batch, held: np.ndarray) -> None:
+        self.job.learn(batch, held, self.targets)
 
-    def __init__(
-        self, estimator: Any, schema: Schema, job: StreamJob, judge: Judge, tell: Tell,
-        stop: Callable[[], bool], checkpointer: Checkpointer | None,
-    ):  # fmt: skip
-        self.estimator, self.schema, self.job, self.judge = estimator, schema, job, judge
-        self.tell, self.stop, self.checkpointer = tell, stop, checkpointer
-        self._glanced = time.monotonic()
-
-    def run(self, intake: Intake, targets: Callable[[np.ndarray], np.ndarray]) -> Status:
-        status = self.job.run(intake, targets, self._after_window, self._after_pass)
-        status = self._store(self.job.best or self.job.results(), status)
-        if self.checkpointer is not None and status is not Status.INTERRUPTED:
-            self.checkpointer.remove()
-        return status
-
-    # ------------------------------------------------------------ along the way
-
-    def _after_window(self) -> Status | None:
-        if time.monotonic() - self._glanced > _GLANCE_SECONDS:
-            self._glance(_GLANCE_ROWS)
-            self._glanced = time.monotonic()
-        if self.checkpointer is not None:
-            self.checkpointer.maybe_save(self.job)
-        return self._interrupted()
-
-    def _after_pass(self) -> Status | None:
+    def _enough(self, metrics: dict[str, Any]) -> Status | None:
         job = self.job
-        metrics = self._glance(None)
-        job.history.append(history_line(job.place.passes, job.rows_learned, metrics))
         if self.estimator.early_stopping and metrics:
             loss = metrics.get("error", metrics.get("rmse", np.inf))
             if loss < job.best_loss:
                 job.best_loss, job.best_pass, job.best = loss, job.place.passes, job.results()
             elif job.place.passes - job.best_pass >= self.estimator.patience:
                 return Status.EARLY_STOPPED
-        return self._interrupted()
+        return None
 
-    def _interrupted(self) -> Status | None:
-        if not self.stop():
-            return None
-        if self.checkpointer is not None:
-            self.checkpointer.save(self.job)
-        return Status.INTERRUPTED
-
-    def _glance(self, rows: int | None) -> dict[str, Any]:
-        """How the model does now, on (some of) the held-out rows."""
+    def _follow(self) -> None:
         self._store(self.job.results(), Status.COMPLETED)
-        metrics = self.judge.measure(self.estimator, rows)
-        nonzeros = int(np.count_nonzero(self.estimator.coef_))
-        self.tell(self.job.rows_learned, self.job.place.passes, nonzeros)
-        return metrics
+
+    def _ended(self, status: Status) -> Status:
+        return self._store(self.job.best or self.job.results(), status)
 
     def _store(self, results: list[Result], status: Status) -> Status:
         """The model as it stands becomes the estimator's; one that diverged does not."""
@@ -127,7 +92,10 @@ def new_job(
     passes = _passes(intake, setup.solver, passes or estimator.max_iter)
     visits = None if intake.rows is None else passes * intake.rows
     stream = RowStream.open(setup.problem, setup.solver, chunk, visits)
-    return StreamJob(stream, passes, estimator.order != "sequential", seed, units, weights)
+    return StreamJob(
+        stream=stream, units=units, weights=weights, passes=passes,
+        shuffle=estimator.order != "sequential", seed=seed,
+    )  # fmt: skip
 
 
 def _passes(intake: Intake, solver: Solver, wanted: int | None) -> int:

@@ -1,0 +1,213 @@
+r"""Local Nystroem maps: the rows are divided into cells, and each cell has landmarks of its own.
+
+A row in cell c has the features :math:`[\phi_c(x), 1]` in the block of columns of its cell, and
+zeros elsewhere: a linear model on them is one fixed-size kernel machine per cell, all learned
+together under one penalty.  With p cells of m landmarks a row costs as much as with m landmarks,
+but the model resolves as much as with p m of them: on data with fine structure everywhere (covtype)
+that is the difference between an approximation and the kernel machine itself.  What is lost is
+continuity across the borders of the cells.
+
+Cells are those of k-means.  Local learning: Bottou and Vapnik (1992); cells for kernel machines:
+Hsieh, Si and Dhillon (2014), whose early prediction is this model without the shared learning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_matrix
+
+from thresher._random import generator
+from thresher.maps._matrix import stack
+from thresher.maps.base import FeatureMap
+from thresher.maps.landmarks import LANDMARKS, lloyd, nearest, subset_size
+from thresher.maps.nystroem import Nystroem
+from thresher.maps.width import resolve_kernel
+
+__all__ = ["LocalNystroem", "rows_per_cell"]
+
+_ROWS_PER_CELL, _MOST_CELLS = 1500, 256
+
+
+class LocalNystroem(FeatureMap):
+    """Features for a kernel machine in each cell of a partition of the rows; a CSR matrix.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or "sqrt", default="auto"
+        Landmarks of each cell, by the rules of :class:`Nystroem` for the rows of the cell.
+    cells : int or "auto", default="auto"
+        Cells of the partition; "auto": one for 1500 rows, at most 256.
+    kernel, gamma, landmarks : as in :class:`Nystroem`
+        "median" is the width of the rows of the largest cell.
+    sample : int, default=20000
+        Rows that the cells are found with.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    centres_ : array of shape (cells, n_features)
+        A row belongs to the nearest.
+    maps_ : list of Nystroem
+        One for each cell.
+    kernel_ : Kernel
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from thresher.maps import LocalNystroem
+    >>> X, y = load_digits(return_X_y=True)
+    >>> Z = LocalNystroem(50, cells=4, random_state=0).fit_transform(X)
+    >>> Z.shape, Z.nnz // Z.shape[0]
+    ((1797, 204), 51)
+    """
+
+    def __init__(
+        self,
+        n_components: Any = "auto",
+        *,
+        cells: Any = "auto",
+        kernel: Any = "rbf",
+        gamma: Any = None,
+        landmarks: str = "uniform",
+        sample: int = 20_000,
+        random_state: Any = None,
+    ):
+        self.n_components = n_components
+        self.cells = cells
+        self.kernel = kernel
+        self.gamma = gamma
+        self.landmarks = landmarks
+        self.sample = sample
+        self.random_state = random_state
+
+    # ------------------------------------------------------------ learning
+
+    def learn(self, X: Any, y: np.ndarray | None = None) -> LocalNystroem:
+        self._check_options()
+        seed, n = self._seed(), X.shape[0]
+        size = min(self._wanted_cells(n), n)
+        some = X if n <= self.sample else X[generator(seed, 16).choice(n, self.sample, False)]
+        centres = lloyd(some, min(size, some.shape[0]), seed)
+        cell = nearest(X, centres)
+        members = np.bincount(cell, minlength=centres.shape[0])
+        largest = np.flatnonzero(cell == members.argmax())
+        self.kernel_ = resolve_kernel(self.kernel, self.gamma, X[largest], seed)
+        kept = np.flatnonzero(members)
+        self.centres_ = np.ascontiguousarray(centres[kept])
+        rows = [np.flatnonzero(cell == c) for c in kept]
+        self.maps_ = [self._one(X[r], None if y is None else y[r], seed) for r in rows]
+        return self
+
+    def _one(self, X: Any, y: np.ndarray | None, seed: int) -> Nystroem:
+        size = subset_size(self.n_components, X.shape[0])
+        single = y is not None and np.all(y == y[0])
+        choice = "uniform" if single else self.landmarks  # one class alone has no margin
+        one = Nystroem(size, kernel=self.kernel_, landmarks=choice, random_state=seed)
+        return one.learn(X, y)
+
+    def _wanted_cells(self, n: int) -> int:
+        return _usual_cells(n) if self.cells == "auto" else int(self.cells)
+
+    def _check_options(self) -> None:
+        whole = isinstance(self.cells, int | np.integer) and not isinstance(self.cells, bool)
+        if self.cells != "auto" and not (whole and self.cells >= 1):
+            raise ValueError(f"cells must be a whole number above 0 or 'auto', got {self.cells!r}")
+        if self.landmarks not in LANDMARKS:
+            raise ValueError(
+                f"landmarks={self.landmarks!r} is unknown: give one of {', '.join(LANDMARKS)}"
+            )
+        if self.sample < 1:
+            raise ValueError(f"sample must be at least 1, got {self.sample}")
+
+    # ------------------------------------------------------------ features and scores
+
+    def features(self, X: Any, out: np.ndarray | None = None) -> csr_matrix:
+        starts, cell = self._starts(), nearest(X, self.centres_)
+        widths = np.diff(starts)[cell]
+        indptr = np.zeros(X.shape[0] + 1, dtype=np.int64)
+        np.cumsum(widths, out=indptr[1:])
+        data = np.empty(indptr[-1], dtype=X.dtype)
+        small = max(indptr[-1], starts[-1]) <= np.iinfo(np.int32).max
+        indices = np.empty(indptr[-1], dtype=np.int32 if small else np.int64)
+        for c, rows in _members(cell, len(self.maps_)):
+            _place(self.maps_[c].features(X[rows]), rows, indptr, starts[c], data, indices)
+        parts = (data, indices, indptr.astype(indices.dtype))
+        features = csr_matrix(parts, shape=(X.shape[0], int(starts[-1])))
+        features.has_canonical_format = True
+        return features
+
+    def fold(self, coef: np.ndarray) -> np.ndarray:
+        """For every output the coefficients of ``landmarks_``, then the constants of the cells."""
+        starts = self._starts()
+        blocks = [
+            one.fold(coef[:, start : end - 1])
+            for one, start, end in zip(self.maps_, starts[:-1], starts[1:], strict=True)
+        ]
+        return np.hstack([*blocks, coef[:, starts[1:] - 1]])
+
+    def scores(self, X: Any, table: np.ndarray) -> np.ndarray:
+        ends = self.landmark_ends()
+        constants = table[:, ends[-1] :]
+        out = np.empty((X.shape[0], table.shape[0]), dtype=np.float64)
+        for c, rows in _members(nearest(X, self.centres_), len(self.maps_)):
+            own = table[:, ends[c - 1] if c else 0 : ends[c]]
+            out[rows] = self.maps_[c].scores(X[rows], own) + constants[:, c]
+        return out
+
+    def landmark_ends(self) -> np.ndarray:
+        """Where the landmarks of each cell end among those of all."""
+        return np.cumsum([one.landmarks_.shape[0] for one in self.maps_])
+
+    @property
+    def landmarks_(self) -> Any:
+        """The landmarks of all cells, one cell after the other."""
+        points = self.maps_[0].landmarks_
+        for one in self.maps_[1:]:
+            points = stack(points, one.landmarks_)
+        return points
+
+    def _starts(self) -> np.ndarray:
+        """First column of each cell's block, and the number of columns."""
+        return np.cumsum([0, *(one._n_features_out + 1 for one in self.maps_)])
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._starts()[-1])
+
+    @property
+    def stored_per_row(self) -> int:
+        """A value and a column number for each feature of the row's cell."""
+        return 2 * int(np.diff(self._starts()).max())
+
+
+def rows_per_cell(n: int) -> int:
+    """How many rows a cell has on average if nobody says."""
+    return -(-n // _usual_cells(n))
+
+
+def _usual_cells(n: int) -> int:
+    return min(max(n // _ROWS_PER_CELL, 1), _MOST_CELLS)
+
+
+def _members(cell: np.ndarray, cells: int) -> Any:
+    """Each cell that has rows, with its rows."""
+    order = np.argsort(cell, kind="stable")
+    ends = np.cumsum(np.bincount(cell, minlength=cells))
+    for c, rows in enumerate(np.split(order, ends[:-1])):
+        if rows.size:
+            yield c, rows
+
+
+@njit(cache=True, nogil=True)
+def _place(Z, rows, indptr, start, data, indices):
+    """The features of a cell's rows, and the constant, to their places in the CSR arrays."""
+    for r in range(rows.size):
+        at = indptr[rows[r]]
+        for j in range(Z.shape[1]):
+            data[at + j] = Z[r, j]
+            indices[at + j] = start + j
+        data[at + Z.shape[1]] = 1.0
+        indices[at + Z.shape[1]] = start + Z.shape[1]
