@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from thresher import AutoClassifier, AutoRegressor, LinearClassifier
-from thresher.tune.race import Race
+from thresher import (
+    AutoClassifier,
+    AutoRegressor,
+    BudgetedClassifier,
+    KernelClassifier,
+    LinearClassifier,
+)
+from thresher.tune.capacity import capacity, rescaled, smaller, work
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +25,7 @@ def clock(monkeypatch):
     fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks))
     monkeypatch.setattr("thresher.tune.race.time", fake)
     monkeypatch.setattr("thresher.tune.auto.time", fake)
+    monkeypatch.setattr("thresher._threads.cores", lambda: 1)
     return fake
 
 
@@ -114,7 +120,20 @@ def test_too_few_rows_and_one_class():
         AutoClassifier(budget=5).fit(X, np.zeros(3000))
 
 
-def test_strengths_carry_over_to_more_rows():
-    race = Race({"linear": LinearClassifier()}, X, BOARD, None, False, time.monotonic() + 1, 0)
-    assert race._rescaled({"alpha": 1e-3, "scale": True}, 2000, 8000)["alpha"] == 2.5e-4
-    assert race._rescaled({"scale": True}, 2000, 8000) == {"scale": True}
+def test_settings_carry_over_to_more_rows():
+    assert rescaled({"alpha": 1e-3, "scale": True}, 2000, 8000)["alpha"] == 2.5e-4
+    assert rescaled({"scale": True}, 2000, 8000) == {"scale": True}
+
+
+def test_larger_models_are_more_work():
+    kernel, local = KernelClassifier(), KernelClassifier(map="local")
+    few, many = (work(kernel, {"n_components": m}, 1000) for m in (100, 400))
+    assert 4 * few < many < 16 * few
+    assert work(kernel, {}, 40_000) > work(local, {}, 40_000)  # its cells have fewer landmarks
+    assert work(BudgetedClassifier(), {"budget": 50}, 1000) == 50_000
+    assert capacity(LinearClassifier(), 1000) == {}
+    assert smaller(kernel, {"n_components": 300}, 1000) == {"n_components": 150}
+    assert smaller(kernel, {"n_components": 60}, 1000) is None
+    assert smaller(LinearClassifier(), {}, 1000) is None
+    assert capacity(kernel, 10**6)["n_components"].high == 4000
+    assert capacity(local, 10**6)["n_components"].high < 2500

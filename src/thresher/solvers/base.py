@@ -19,6 +19,7 @@ from thresher.schedules import Schedule
 
 __all__ = [
     "Chunk",
+    "Near",
     "Problem",
     "Record",
     "Result",
@@ -120,6 +121,20 @@ class Result:
     trace: list[Record] = field(default_factory=list)
 
 
+class Near(NamedTuple):
+    """The solution of a neighbouring problem on the same rows: the stuff of a warm start."""
+
+    problem: Problem
+    coef: np.ndarray
+    intercept: float
+    dual: np.ndarray | None  # one number per row, from solvers that have them
+
+    @classmethod
+    def of(cls, problem: Problem, result: Result) -> Near:
+        dual = getattr(result.state, "dual", None)
+        return cls(problem, result.coef, float(result.intercept), dual)
+
+
 class Solver:
     """A frozen dataclass of hyper-parameters, and the algorithm as a state and an update.
 
@@ -165,6 +180,13 @@ class Solver:
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> State:
         raise NotImplementedError
+
+    def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> State | None:
+        """A state to start from in place of ``init``'s; None: the solver has no use for ``near``.
+
+        Only for solvers that end at the optimum, to the tolerance, wherever they start.
+        """
+        return None
 
     def update(self, problem: Problem, state: State, chunk: Chunk) -> State:
         raise NotImplementedError

@@ -35,7 +35,8 @@ from numba import njit
 
 from thresher._random import shuffle
 from thresher._rows import AHEAD
-from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers._batch import add_rows
+from thresher.solvers.base import Chunk, Near, Problem, Solver
 
 __all__ = ["DualDescent"]
 
@@ -154,6 +155,17 @@ class DualDescent(Solver):
             chunk.order.astype(np.int64), chunk.order.size, 0.0, math.inf, 0, math.inf, False,
             False,
         )  # fmt: skip
+
+    def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> DualDescentState | None:
+        """Duals in proportion to the costs: what was feasible at another strength stays so."""
+        if near.dual is None:
+            return None
+        state, order = self.init(problem, chunk), chunk.order
+        state.dual[:] = near.dual * (near.problem.ridge / problem.ridge)
+        moved = state.dual[order]
+        add_rows(chunk.rows, order, 0, order.size, 1.0, moved, state.w)
+        state.bias[0] = self._scaling(problem) * float(moved.sum())
+        return state
 
     def update(self, problem: Problem, s: DualDescentState, chunk: Chunk) -> DualDescentState:
         n = s.active.size

@@ -25,7 +25,7 @@ from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
 from thresher._random import generator
-from thresher.solvers.base import Chunk, Problem, Solver, precisions
+from thresher.solvers.base import Chunk, Near, Problem, Solver, precisions
 
 __all__ = ["Newton"]
 
@@ -172,9 +172,15 @@ class Newton(Solver):
                 if state.decrement < 1e-4:
                     break
             w = state.w
+        return self._at(w, chunk)
+
+    def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> NewtonState:
+        return self._at(np.append(near.coef, near.intercept).astype(np.float64), chunk)
+
+    def _at(self, w: np.ndarray, chunk: Chunk) -> NewtonState:
         p = np.zeros(chunk.size)
         if np.any(w):
-            predict(chunk.rows, chunk.order, w[:d], w[d], p)
+            predict(chunk.rows, chunk.order, w[:-1], w[-1], p)
         return NewtonState(w, p, 0, math.inf)
 
     def update(self, problem: Problem, s: NewtonState, chunk: Chunk) -> NewtonState:

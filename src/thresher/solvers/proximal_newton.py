@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 
 from thresher._random import generator
-from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.base import Chunk, Near, Problem, Solver
 from thresher.solvers.driver import penalty_value
 from thresher.solvers.newton import derivatives, predict, shifted_loss
 
@@ -144,6 +144,11 @@ class ProximalNewton(Solver):
         return ProximalNewtonState(
             np.zeros(problem.n_features), 0.0, np.zeros(chunk.size), 0, math.inf
         )
+
+    def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> ProximalNewtonState:
+        w, p = near.coef.astype(np.float64), np.zeros(chunk.size)
+        predict(chunk.rows, chunk.order, w, near.intercept, p)
+        return ProximalNewtonState(w, near.intercept, p, 0, math.inf)
 
     def update(self, problem: Problem, s: ProximalNewtonState, chunk: Chunk) -> ProximalNewtonState:
         rows, y, weight, order = chunk

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thresher import estimators
+from thresher._threads import threads
 from thresher.estimators import _calibration, _input
 from thresher.tune.race import Outcome, Race, Trial
 
@@ -28,6 +29,7 @@ def contestants(regression: bool, sparse: bool, seed: int | None = 0) -> dict[st
             "linear": estimators.LinearRegressor(**common),
             "sparse linear": estimators.LinearRegressor(penalty="l1", **common),
             "kernel": estimators.KernelRegressor(**common),
+            "local kernel": estimators.KernelRegressor(map="local", **common),
             "budgeted": estimators.BudgetedRegressor(**common),
         }
     return {
@@ -35,6 +37,7 @@ def contestants(regression: bool, sparse: bool, seed: int | None = 0) -> dict[st
         "sparse linear": estimators.LinearClassifier("logistic", penalty="l1", **common),
         "hyperplanes": estimators.MultiHyperplaneClassifier(**common),
         "kernel": estimators.KernelClassifier(**common),
+        "local kernel": estimators.KernelClassifier(map="local", **common),
         "budgeted": estimators.BudgetedClassifier(**common),
     }
 
@@ -45,11 +48,12 @@ class _Auto(BaseEstimator):
     _regression: bool
 
     def __init__(
-        self, budget: float = 60.0, *, learners: Any = None, random_state: Any = None,
-        verbose: int = 0,
+        self, budget: float = 60.0, *, learners: Any = None, n_jobs: int | None = -1,
+        random_state: Any = None, verbose: int = 0,
     ):  # fmt: skip
         self.budget = budget
         self.learners = learners
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -63,7 +67,10 @@ class _Auto(BaseEstimator):
         given = None if weight is None else weight[rest]
         runners = self._runners(hasattr(X, "indptr"), seed)
         deadline = started + _SETTING_OUT * self.budget
-        race = Race(runners, X[rest], y[rest], given, self._regression, deadline, seed, self._told)
+        race = Race(
+            runners, X[rest], y[rest], given, self._regression, deadline, seed, self._told,
+            threads(self.n_jobs),
+        )  # fmt: skip
         outcome = race.run()
         self.best_estimator_ = self._final(runners[outcome.name], outcome, race, started)
         self.learner_, self.best_params_ = outcome.name, outcome.params
@@ -93,8 +100,8 @@ class _Auto(BaseEstimator):
     def _final(self, estimator: Any, outcome: Outcome, race: Race, started: float) -> Any:
         """The winner on all rows of the race if there is time, else as it was judged."""
         left = started + self.budget - time.monotonic()
-        pace = next(r.pace for r in race.runners if r.name == outcome.name)
-        if 1.3 * pace * race.y.size > left:
+        winner = next(r for r in race.runners if r.name == outcome.name)
+        if winner.foreseen(outcome.params, race.y.size) > left:
             self.rows_ = outcome.rows
             return outcome.model
         hard = started + 1.05 * self.budget
@@ -132,6 +139,8 @@ _SHARED = """
         Seconds, all in all; a single fit that is longer than foreseen is stopped.
     learners : list of names, dict of estimators, or None, default=None
         Who races; None: all that fit the task.
+    n_jobs : int or None, default=-1
+        Settings that are tried at a time, each in a thread; -1: as many as there are cores.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         Print a line for every fit.

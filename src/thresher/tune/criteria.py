@@ -29,6 +29,7 @@ class Criterion:
     maximise: bool = False
     task: str | None = None  # "classification", "regression" or None for both
     needs: tuple[str, ...] = ("predict",)  # the estimator has one of these methods
+    blind: bool = False  # looks at the rows through the estimator only: mapped rows serve as well
 
     @property
     def sign(self) -> float:
@@ -133,7 +134,8 @@ def sparse_error(kappa: float | None = None) -> Criterion:
 
 
 def _density(estimator: Any) -> float:
-    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    steps = getattr(estimator, "steps", None)  # of a pipeline; of our estimators, a number or None
+    last = steps[-1][1] if isinstance(steps, list) else estimator
     if not hasattr(last, "coef_"):
         raise ValueError(f"sparse_error needs coef_, which {type(last).__name__} does not have")
     coef = last.coef_
@@ -144,13 +146,14 @@ def _density(estimator: Any) -> float:
 CRITERIA: dict[str, Criterion] = {
     c.name: c
     for c in (
-        Criterion("error", _error, task="classification"),
+        Criterion("error", _error, task="classification", blind=True),
         Criterion("auc", _auc, maximise=True, task="classification",
-                  needs=("decision_function", "predict_proba")),
-        Criterion("log_loss", _log_loss, task="classification", needs=("predict_proba",)),
-        Criterion("mse", _mse, task="regression"),
-        Criterion("mae", _mae, task="regression"),
-        Criterion("r2", _r2, maximise=True, task="regression"),
+                  needs=("decision_function", "predict_proba"), blind=True),
+        Criterion("log_loss", _log_loss, task="classification", needs=("predict_proba",),
+                  blind=True),
+        Criterion("mse", _mse, task="regression", blind=True),
+        Criterion("mae", _mae, task="regression", blind=True),
+        Criterion("r2", _r2, maximise=True, task="regression", blind=True),
         sparse_error(),
     )
 }  # fmt: skip
@@ -170,14 +173,14 @@ def resolve_criterion(criterion: Any) -> Criterion:
                 f"criterion={criterion!r} is unknown: use one of {', '.join(CRITERIA)}, a scorer "
                 "of scikit-learn or a callable(estimator, X, y)"
             )
-        return _from_scorer(criterion, get_scorer(criterion))
+        return _from_scorer(criterion, get_scorer(criterion), blind=True)
     if callable(criterion):
         return _from_scorer(getattr(criterion, "__name__", repr(criterion)), criterion)
     raise TypeError(f"criterion must be a name, a Criterion or a callable, got {criterion!r}")
 
 
-def _from_scorer(name: str, scorer: Callable[..., float]) -> Criterion:
+def _from_scorer(name: str, scorer: Callable[..., float], blind: bool = False) -> Criterion:
     def judge(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
         return float(scorer(estimator, X, y))
 
-    return Criterion(name, judge, maximise=True)
+    return Criterion(name, judge, maximise=True, blind=blind)

@@ -4,6 +4,7 @@ Runners are families of learners with search spaces.  All run on a small part of
 those that are clearly behind drop out, the others go on with four times as many rows, and the time
 that remains is spent on settings of those in front.  Settings are judged on validation rows that
 no fit has seen; rows for the final, honest estimate must be kept away from the race by the caller.
+Fits run side by side in threads: the compiled loops do not hold Python's lock.
 
 Successive halving: Jamieson and Talwalkar (2016).  Unlike there, a part's time and not its number
 of settings is fixed, and a runner stays as long as it is within two standard errors of the best.
@@ -12,15 +13,18 @@ of settings is fixed, and a runner stays as long as it is within two standard er
 from __future__ import annotations
 
 import math
+import threading
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
+from thresher.tune.capacity import capacity, rescaled, smaller, work
 from thresher.tune.cube import from_unit, reflect, to_unit
 from thresher.tune.significance import sign_test
 from thresher.tune.space import Choice, Space
@@ -60,8 +64,24 @@ class Runner:
     best: Trial | None = None
     misses: np.ndarray | None = None
     model: Any = None
-    pace: float = math.inf  # seconds per row, the fastest seen: later fits compile nothing
     trials: list[Trial] = field(default_factory=list)
+
+    def foreseen(self, params: dict[str, Any], rows: int) -> float:
+        """Seconds that a fit will probably take.
+
+        By the fastest pace on the most rows so far: the first fit compiles, and on few rows what
+        does not grow with them is most of the time.
+        """
+        pace = min(
+            trial.seconds / work(self.estimator, trial.params, trial.rows)
+            for trial in self.trials
+            if trial.rows == self.most_rows
+        )
+        return 1.3 * pace * work(self.estimator, params, rows)
+
+    @property
+    def most_rows(self) -> int:
+        return max(trial.rows for trial in self.trials)
 
 
 class Outcome(NamedTuple):
@@ -78,16 +98,18 @@ class Outcome(NamedTuple):
 class Race:
     """Runs until ``deadline`` (of ``time.monotonic``), keeping time back for a fit on all rows.
 
-    ``told`` hears of every trial.
+    ``told`` hears of every trial; ``jobs`` fits run at a time.
     """
 
     def __init__(
         self, runners: dict[str, Any], X: Any, y: np.ndarray, weight: np.ndarray | None,
         regression: bool, deadline: float, seed: int, told: Callable[[Trial], None] | None = None,
+        jobs: int = 1,
     ):  # fmt: skip
         self.runners = [Runner(name, estimator) for name, estimator in runners.items()]
         self.regression, self.deadline, self.told = regression, deadline, told
         self.rng = np.random.default_rng(seed)
+        self.jobs, self.lock = jobs, threading.Lock()
         self.X, self.y, self.weight = X, y, weight
         self.train, self.validation = self._split()
 
@@ -96,10 +118,12 @@ class Race:
     def run(self) -> Outcome:
         alive = list(self.runners)
         sizes = self._sizes()
-        for k, rows in enumerate(sizes):
-            alive = self._rung(alive, rows, patience=0.5**k, last=k == len(sizes) - 1)
-            if not alive:
-                break
+        with warnings.catch_warnings(), ThreadPoolExecutor(self.jobs) as self.pool:
+            warnings.simplefilter("ignore")
+            for k, rows in enumerate(sizes):
+                alive = self._rung(alive, rows, patience=0.5**k, last=k == len(sizes) - 1)
+                if not alive:
+                    break
         tried = [trial for runner in self.runners for trial in runner.trials]
         if not any(runner.best for runner in self.runners):
             problems = {t.runner: t.problem for t in tried if t.problem}
@@ -107,7 +131,7 @@ class Race:
             raise ValueError(f"no learner could be fitted in the time given ({told or 'no time'})")
         winner, reason = self._winner()
         assert winner.best is not None
-        params = self._rescaled(winner.best.params, winner.best.rows, self.y.size)
+        params = rescaled(winner.best.params, winner.best.rows, self.y.size)
         return Outcome(winner.name, params, winner.model, winner.best.rows, reason, tried)
 
     def _rung(self, alive: list[Runner], rows: int, patience: float, last: bool) -> list[Runner]:
@@ -115,32 +139,62 @@ class Race:
         part = self.train[:rows]
         started = time.monotonic()
         share = 1.0 if last else 0.25
-        for runner in list(alive):
-            params = {} if runner.best is None else runner.best.params
-            before = rows if runner.best is None else runner.best.rows
-            if not self._time_for(runner, rows):
-                continue
-            self._try(runner, self._rescaled(params, before, rows), part)
+        self._try_all([(runner, self._best_for(runner, rows)) for runner in alive], part)
         alive = self._in_sight([r for r in alive if r.best is not None], rows, patience)
-        for runner in alive:  # only a second fit tells the pace: the first one compiles
-            if len(runner.trials) == 1 and self._time_for(runner, rows):
-                self._try(runner, self._proposal(runner, part), part)
-        alive = sorted(alive, key=_loss)
+        # Only a second fit tells the pace: the first one compiles.
+        new = [runner for runner in alive if len(runner.trials) == 1]
+        self._try_all([(runner, self._proposal(runner, part)) for runner in new], part)
         end = min(self.deadline, started + share * (self.deadline - started))
-        while alive and time.monotonic() < end:
-            runner = alive[int(len(alive) * self.rng.random() ** 2)]  # those in front more often
-            if not self._time_for(runner, rows):
-                break
-            self._try(runner, self._proposal(runner, part), part)
-            alive = sorted(alive, key=_loss)
+        self._explore(alive, part, end)
         return self._in_sight(alive, rows, patience)
+
+    def _try_all(self, tasks: list[tuple[Runner, dict[str, Any]]], part: np.ndarray) -> None:
+        """Those for which there is time, with smaller models where it is short."""
+        running = []
+        for runner, wanted in tasks:
+            params: dict[str, Any] | None = wanted
+            while params is not None and not self._time_for(runner, params, part.size):
+                params = smaller(runner.estimator, params, part.size)
+            if params is not None:
+                running.append(self.pool.submit(self._try, runner, params, part))
+        for future in running:
+            future.result()
+
+    def _explore(self, alive: list[Runner], part: np.ndarray, end: float) -> None:
+        """New settings, of those in front more often, until ``end``."""
+        running: set[Future[None]] = set()
+        while alive:
+            while len(running) < self.jobs and time.monotonic() < end:
+                task = self._next(alive, part)
+                if task is None:
+                    break
+                running.add(self.pool.submit(self._try, *task, part))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()
+
+    def _next(self, alive: list[Runner], part: np.ndarray) -> tuple[Runner, dict[str, Any]] | None:
+        """A runner and settings for which there is time, if some are found soon."""
+        in_front = sorted(alive, key=_loss)
+        for _ in range(10):
+            runner = in_front[int(len(alive) * self.rng.random() ** 2)]
+            params = self._proposal(runner, part)
+            if self._time_for(runner, params, part.size):
+                return runner, params
+        return None
+
+    def _best_for(self, runner: Runner, rows: int) -> dict[str, Any]:
+        """The best settings so far, for so many rows; at first the defaults."""
+        return {} if runner.best is None else rescaled(runner.best.params, runner.best.rows, rows)
 
     def _in_sight(self, alive: list[Runner], rows: int, patience: float) -> list[Runner]:
         """Those within two standard errors, or a share of the loss, of the best; the best first.
 
         The share falls from half at the start: flexible learners need rows to show what they can.
         """
-        here = [r for r in alive if r.best is not None and r.best.rows >= rows]
+        here = [r for r in alive if r.best is not None and r.trials[-1].rows >= rows]
         if not here:
             return []
         here = sorted(here, key=_loss)
@@ -156,32 +210,33 @@ class Race:
     def _proposal(self, runner: Runner, part: np.ndarray) -> dict[str, Any]:
         """A step from the best settings, mostly; or a new start."""
         assert runner.best is not None
-        space = space_for(runner.estimator, self.X[part], self.y[part])
+        declared = space_for(runner.estimator, self.X[part], self.y[part])
+        size = capacity(runner.estimator, part.size)
+        space = Space({**declared.dimensions, **declared.constants, **size})
         context = context_of(runner.estimator)
-        if len(runner.trials) % 3 == 0:
-            return space.sample(self.rng, context)
-        width = 0.3 / math.sqrt(1 + len(runner.trials) / 4)
         drawn = space.sample(self.rng, context)
+        if len(runner.trials) % 4 == 3:
+            return drawn
+        width = 0.3 / math.sqrt(1 + len(runner.trials) / 4)
         return {k: self._near(space, k, runner.best.params.get(k), v, width)
                 for k, v in drawn.items()}  # fmt: skip
 
     def _near(self, space: Space, name: str, old: Any, drawn: Any, width: float) -> Any:
-        """A number close to the old one; a choice changes now and then."""
+        """A number close to the old one; a choice changes now and then.
+
+        Spaces are made around the defaults: a number that was not given is in the middle.
+        """
         dimension = space.dimensions.get(name)
-        if old is None or dimension is None:
+        if dimension is None or (old is None and isinstance(dimension, Choice)):
             return drawn
         if isinstance(dimension, Choice):
             return drawn if self.rng.random() < width else old
         distribution = dimension.distribution()
-        inside = min(max(old, dimension.low), dimension.high)
-        u = to_unit(distribution, inside) + width * self.rng.standard_normal()
-        return dimension.value(from_unit(distribution, reflect(u)))
-
-    def _rescaled(self, params: dict[str, Any], before: int, after: int) -> dict[str, Any]:
-        """alpha n is what carries over to another number of rows."""
-        if params.get("alpha") is None:
-            return params
-        return {**params, "alpha": params["alpha"] * before / after}
+        place = 0.5
+        if old is not None:
+            place = to_unit(distribution, min(max(old, dimension.low), dimension.high))
+        moved = reflect(place + width * self.rng.standard_normal())
+        return dimension.value(from_unit(distribution, moved))
 
     # ------------------------------------------------------------ one fit
 
@@ -191,29 +246,25 @@ class Race:
         try:
             model = clone(runner.estimator).set_params(**params)
             model.set_params(callbacks=[lambda event: time.monotonic() > self.deadline])
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                weight = None if self.weight is None else self.weight[part]
-                model.fit(self.X[part], self.y[part], sample_weight=weight)
-                misses = self._misses(model)
+            weight = None if self.weight is None else self.weight[part]
+            model.fit(self.X[part], self.y[part], sample_weight=weight)
+            misses = self._misses(model)
             model.callbacks = None
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             problem = str(error)[:200]
         seconds = time.monotonic() - started
-        runner.pace = min(runner.pace, seconds / max(part.size, 1))
         loss = float(np.mean(misses)) if misses is not None else math.inf
         size = _size(model) if misses is not None else 0
         trial = Trial(runner.name, params, int(part.size), loss, seconds, size, problem)
-        runner.trials.append(trial)
-        if misses is not None and self._better(trial, runner.best):
-            runner.best, runner.misses, runner.model = trial, misses, model
-        if self.told is not None:
-            self.told(trial)
+        with self.lock:
+            runner.trials.append(trial)
+            if misses is not None and self._better(trial, runner.best):
+                runner.best, runner.misses, runner.model = trial, misses, model
+            if self.told is not None:
+                self.told(trial)
 
     def _better(self, trial: Trial, best: Trial | None) -> bool:
-        if best is None or trial.rows > best.rows:
-            return True  # more rows judge better than fewer, whatever they say
-        return math.isfinite(trial.loss) and trial.loss < best.loss
+        return best is None or (math.isfinite(trial.loss) and trial.loss < best.loss)
 
     def _misses(self, model: Any) -> np.ndarray:
         """1 for every validation row in the wrong class, or its squared miss."""
@@ -222,20 +273,24 @@ class Race:
             return (predicted - y) ** 2
         return (predicted != y).astype(np.float64)
 
-    def _time_for(self, runner: Runner, rows: int) -> bool:
-        """Whether a fit on so many rows, and then one on all, would end in time."""
+    def _time_for(self, runner: Runner, params: dict[str, Any], rows: int) -> bool:
+        """Whether a fit on so many rows, and then one on all, would end in time.
+
+        Few rows say little about the time that all would take: then the fit itself counts only.
+        """
         if len(runner.trials) < 2:
             need = sum(trial.seconds for trial in runner.trials)
         else:
-            need = 1.3 * runner.pace * (rows + self.y.size)
+            need = runner.foreseen(params, rows)
+            if runner.most_rows >= self.y.size / _GROWTH**2:
+                need += runner.foreseen(rescaled(params, rows, self.y.size), self.y.size)
         return time.monotonic() + need < self.deadline
 
     # ------------------------------------------------------------ who wins
 
     def _winner(self) -> tuple[Runner, str]:
-        """The best on the most rows; a smaller model if the best is not clearly better."""
-        most = max(r.best.rows for r in self.runners if r.best is not None)
-        here = [r for r in self.runners if r.best is not None and r.best.rows == most]
+        """The best on the validation rows; a smaller model if the best is not clearly better."""
+        here = [r for r in self.runners if r.best is not None]
         best = min(here, key=_loss)
         for other in sorted(here, key=_model_size):
             if other is best:

@@ -237,6 +237,7 @@ class Search:
                 twin = firsts.get(_key(record.stored))
                 if record.state == "running" and twin is not None and twin is not record:
                     _copy(twin, record)
+            self.evaluation.paths.settle({r.number: len(r.folds) for _, r in work})
             self._tell_all(work)
 
     def _tell_all(self, work: list[tuple[Trial, Record]]) -> None:
@@ -300,7 +301,7 @@ class Search:
     def _fold(self, record: Record, fold: int) -> float | None:
         if self._halt.is_set() or ((fold or self.best) and self._late(1.0 / self._folds)):
             return None
-        score = self.evaluation.score(record.params, fold)
+        score = self.evaluation.score(record.params, fold, record.number)
         record.seconds += score.seconds
         self._seconds.append(score.seconds)
         return score.value
@@ -347,6 +348,7 @@ class Search:
         fit = float(np.median(self._seconds[-50:])) if self._seconds else 0.0
         width = min(self.n_jobs, self._folds) if trials >= 1.0 else 1
         needed = fit * (trials * self._folds / width + self.reserve)
+        needed += (2.0 if trials >= 1.0 else 1.0) * self.evaluation.shared_seconds  # and the refit
         return time.perf_counter() - self.start + needed > self.budget
 
     def _give_up(self) -> None:

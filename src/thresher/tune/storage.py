@@ -76,7 +76,7 @@ def open_study(
         if (known or {}).get(key) != wanted:
             raise StudyError(
                 f"study {name!r} in {where} was made with {key}={(known or {}).get(key)!r}, now it "
-                f"is {wanted!r}: choose another study_name, or delete the study"
+                f"is {wanted!r}: keep this one in another file or under another name"
             )
     return study
 

@@ -48,7 +48,8 @@ class Strategy(NamedTuple):
         if self.name == "grid":
             points = search.space.grid(n_trials, search.context)
             search.planned = len(points)
-            search.given(points, "grid")
+            for step in search.evaluation.steps(points):
+                search.given(step, "grid")
             return
         search.sample(self._sampled(n_trials))
         if self.local is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 import warnings
 from typing import Any
@@ -16,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from thresher._threads import threads
 from thresher.estimators import LinearClassifier, LinearRegressor, _input
 from thresher.tune.criteria import resolve_criterion
 from thresher.tune.evaluation import Evaluation
@@ -44,7 +44,9 @@ _PARAMETERS = """
         %(criteria)s, a scorer of scikit-learn or a callable(estimator, X, y), higher being better
         for these. None: the first.
     cv : default=5
-        Folds, or how to make them; see ``thresher.tune.validation``.
+        Folds, or how to make them; see ``thresher.tune.validation``.  Of a kernel estimator, the
+        folds share one map, learned from all their rows without the targets where these have no
+        part in it (``thresher.tune.mapped``); "loo" with the least-squares loss is a closed form.
     budget : float or None, default=None
         Seconds for search and refit together.
     halving : bool, default=False
@@ -54,6 +56,8 @@ _PARAMETERS = """
         When to give up a trial before its last fold.
     baseline : bool, default=True
         Also judge the estimator as it is given, to say whether tuning has helped.
+    refit : bool, default=True
+        Fit the best settings on all rows; without, there is no ``best_estimator_`` to predict with.
     storage : path, database URL, Optuna storage or None, default=None
         Where the study is kept. A killed search, started again with the same storage, goes on where
         it was.
@@ -83,7 +87,7 @@ _PARAMETERS = """
     baseline_score_ : float or None
     ended_ : str or None
         Why the search ended early, if it did.
-    folds_ : list of (train, test)
+    folds_ : sequence of (train, test)
     n_features_in_, feature_names_in_ : as in scikit-learn
 """
 
@@ -115,6 +119,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         halving: bool = False,
         pruner: Any = "hopeless",
         baseline: bool = True,
+        refit: bool = True,
         storage: Any = None,
         study_name: str | None = None,
         n_jobs: int | None = None,
@@ -132,6 +137,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         self.halving = halving
         self.pruner = pruner
         self.baseline = baseline
+        self.refit = refit
         self.storage = storage
         self.study_name = study_name
         self.n_jobs = n_jobs
@@ -158,7 +164,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         self.folds_ = make_folds(self.cv, rows, targets, self._task, seed=seed, groups=groups)
         evaluation = Evaluation(estimator, rows, targets, self.folds_, criterion, weight, seed=seed)
         space = self._space(estimator, rows, targets)
-        strategy = make_strategy(self.search, seed, self._threads())
+        strategy = make_strategy(self.search, seed, threads(self.n_jobs))
         search = self._climb(evaluation, space, strategy, start)
         best = search.require()
         self.best_params_, self.best_score_ = dict(best.params), best.value
@@ -172,6 +178,8 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
                 stacklevel=2,
             )
         self._judge(evaluation, search, best, start)
+        if not self.refit:
+            return self
         self.best_estimator_ = clone(estimator).set_params(**self.best_params_)
         if sample_weight is None:
             self.best_estimator_.fit(X, y)
@@ -239,7 +247,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
                 study,
                 context=context_of(evaluation.estimator),
                 batch=strategy.batch,
-                n_jobs=self._threads(),
+                n_jobs=threads(self.n_jobs),
                 budget=None if self.budget is None else self.budget - spent,
                 reserve=1.0 + (len(evaluation.folds) if self.baseline else 0.0),
                 verbose=self.verbose,
@@ -259,7 +267,8 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         left = math.inf if self.budget is None else self.budget - (time.perf_counter() - start)
         if not self.baseline or (search.ended and "interrupt" in search.ended):
             return
-        if left < best.seconds + best.seconds / max(len(best.folds), 1):
+        refit = best.seconds / max(len(best.folds), 1) + evaluation.shared_seconds
+        if left < best.seconds + refit:
             return
         try:
             with warnings.catch_warnings():
@@ -331,12 +340,6 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         if self.pruner is None:
             return NopPruner()
         return HopelessPruner() if self.pruner == "hopeless" else self.pruner
-
-    def _threads(self) -> int:
-        if self.n_jobs is None:
-            return 1
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return self.n_jobs if self.n_jobs > 0 else max(1, (cores or 1) + 1 + self.n_jobs)
 
     def _check_options(self) -> None:
         if self.n_trials < 1:

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from sklearn.model_selection import (
     KFold,
-    LeaveOneOut,
     PredefinedSplit,
     StratifiedKFold,
     TimeSeriesSplit,
@@ -38,9 +38,31 @@ class Fold(NamedTuple):
     test: np.ndarray
 
 
+class LeaveOneOut(Sequence[Fold]):
+    """Every row once; a fold is made when it is asked for, since all take n^2 numbers."""
+
+    def __init__(self, n: int):
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    @overload
+    def __getitem__(self, k: int) -> Fold: ...
+    @overload
+    def __getitem__(self, k: slice) -> list[Fold]: ...
+
+    def __getitem__(self, k: int | slice) -> Fold | list[Fold]:
+        rows = np.arange(self.n)
+        if isinstance(k, slice):
+            return [self[i] for i in rows[k]]
+        test = rows[[k]]  # refuses numbers out of range
+        return Fold(np.delete(rows, test), test)
+
+
 def make_folds(
     cv: Any, X: Any, y: np.ndarray, task: str, *, seed: int = 0, groups: Any = None
-) -> list[Fold]:
+) -> Sequence[Fold]:
     """The folds that ``cv`` stands for; see the module's table."""
     n = len(y)
     strata = _codes(y) if task == "classification" else None
@@ -63,11 +85,11 @@ def make_folds(
     return [_checked(pair, n) for pair in pairs] or _none(cv)
 
 
-def _named(cv: str, n: int, strata: np.ndarray | None, seed: int) -> list[Fold]:
+def _named(cv: str, n: int, strata: np.ndarray | None, seed: int) -> Sequence[Fold]:
     if cv == "loo":
         if n < 2:
             raise ValueError(f"leave-one-out needs at least two rows, got n_samples={n}")
-        return [Fold(*pair) for pair in LeaveOneOut().split(np.empty((n, 1)))]
+        return LeaveOneOut(n)
     if match := re.fullmatch(r"time(\d*)", cv):
         k = int(match[1] or 5)
         _enough(k + 1, n)

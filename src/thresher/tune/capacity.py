@@ -1,0 +1,72 @@
+"""What more time can buy: larger models of the same kind, and what they cost.
+
+Kernel machines come closer to the exact one the more landmarks or support vectors they have.  No
+cross-validation finds a best number, the most that can be afforded is best, so that this is no
+part of a search space; a race under a clock tries how far it gets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thresher.estimators._budgeted import BudgetedModel
+from thresher.estimators._kernel import KernelModel
+from thresher.maps.landmarks import subset_size
+from thresher.maps.local import rows_per_cell
+from thresher.tune.space import Int
+
+__all__ = ["capacity", "rescaled", "smaller", "work"]
+
+_MOST_LANDMARKS, _MOST_VECTORS = 4000, 2000
+_LEAST = 50
+_WHITENING = 2000  # landmarks for which whitening costs as much as all else
+
+
+def capacity(estimator: Any, rows: int) -> dict[str, Int]:
+    """The number that sets the size of the model, in the range that so many rows can fill."""
+    if isinstance(estimator, KernelModel):
+        most = min(_MOST_LANDMARKS, max(_members(estimator, rows) // 2, 100))
+        return {"n_components": Int(_LEAST, most, log=True)}
+    if isinstance(estimator, BudgetedModel):
+        return {"budget": Int(_LEAST, min(_MOST_VECTORS, max(rows // 4, 100)), log=True)}
+    return {}
+
+
+def smaller(estimator: Any, params: dict[str, Any], rows: int) -> dict[str, Any] | None:
+    """The same settings with a model of half the size; None where it is the smallest already."""
+    for name in capacity(estimator, rows):
+        half = _size(estimator, params, rows) // 2
+        return {**params, name: half} if half >= _LEAST else None
+    return None
+
+
+def rescaled(params: dict[str, Any], before: int, after: int) -> dict[str, Any]:
+    """Settings for another number of rows: alpha n is what carries over."""
+    if params.get("alpha") is None:
+        return params
+    return {**params, "alpha": params["alpha"] * before / after}
+
+
+def work(estimator: Any, params: dict[str, Any], rows: int) -> float:
+    """What a fit costs, up to a factor of the learner's own.
+
+    Features of m landmarks take O(m) operations a row for the kernel and the learning, and O(m^2)
+    fast ones for the whitening.
+    """
+    size = _size(estimator, params, rows)
+    slower = 1.0 + size / _WHITENING if isinstance(estimator, KernelModel) else 1.0
+    return rows * size * slower
+
+
+def _size(estimator: Any, params: dict[str, Any], rows: int) -> int:
+    if isinstance(estimator, KernelModel):
+        wanted = params.get("n_components", estimator.n_components)
+        return subset_size(wanted, _members(estimator, rows))
+    if isinstance(estimator, BudgetedModel):
+        return int(params.get("budget", estimator.budget))
+    return 1
+
+
+def _members(estimator: Any, rows: int) -> int:
+    """Rows that share their landmarks."""
+    return rows_per_cell(rows) if estimator.map == "local" else rows
