@@ -55,8 +55,8 @@ def test_defaults_come_from_the_data(here):
     answers = talked(here).answers
     assert answers == {
         "target": "kind", "task": "classification", "budget": "none", "loss": "squared_hinge",
-        "learner": "linear", "sparse": "no", "criterion": "error", "save": "people.thresher",
-        "run": "yes",
+        "learner": "linear", "sparse": "no", "tune": "no", "criterion": "error",
+        "save": "people.thresher", "run": "yes",
     }  # fmt: skip
     assert talked(here, target="rare").answers["criterion"] == "auc"
     answers = talked(here, target="pay").answers
@@ -92,6 +92,7 @@ def test_every_question_explains_itself(here):
         ("loss", "hing3", "did you mean 'hinge'"),
         ("loss", "9", "is no answer"),
         ("budget", "soon", "is no time"),
+        ("tune", "some", "is no number of settings"),
         ("save", "nowhere/model.thresher", "no folder"),
         ("task", "regression", "number"),
     ],
@@ -112,6 +113,7 @@ def test_answers_by_number_name_and_beginning(here):
     assert talk.answer(BY_KEY["target"], "5") == "kind"
     assert talk.answer(BY_KEY["budget"], "2") == "1m"
     assert talk.answer(BY_KEY["budget"], "90s") == "90s"
+    assert [talk.answer(BY_KEY["tune"], t) for t in ("3", "25", "none")] == ["40", "25", "no"]
     assert (seconds_of("1.5h"), seconds_of("none"), seconds_of("45")) == (5400.0, None, 45.0)
 
 
@@ -134,6 +136,7 @@ def same(a, b):
         {"loss": "logistic", "sparse": "yes", "criterion": "auc"},
         {"loss": "hinge", "learner": "budgeted"},
         {"target": "pay", "loss": "huber", "sparse": "mixed"},
+        {"tune": "6", "loss": "logistic", "sparse": "yes", "criterion": "sparse_error"},
     ],
 )
 def test_command_code_and_arguments_give_the_same_model(here, answers, capsys):
@@ -146,6 +149,9 @@ def test_command_code_and_arguments_give_the_same_model(here, answers, capsys):
     exec(compile(plan.code, "code", "exec"), {})
     model = same("command.thresher", "people.thresher")
     assert model.training["held_out"]
+    if "tune" in answers:
+        assert model.training["tuning"]["trials"] == 6
+        assert model.training["tuning"]["criterion"] == answers["criterion"]
     if answers.get("criterion") == "log_loss":
         assert model.training["held_out"]["log_loss"] is not None
 
@@ -167,7 +173,7 @@ def test_reading_options_are_part_of_the_plan(here):
 
 def test_a_race_takes_the_place_of_the_questions_about_the_learner(here):
     talk = talked(here, budget="1.5m")
-    assert not {"loss", "learner", "sparse"} & set(talk.answers)
+    assert not {"loss", "learner", "sparse", "tune"} & set(talk.answers)
     plan = wizard.plan_of(talk.paths, {}, talk.answers)
     assert plan.words[-4:] == ["--budget", "1.5m", "--model", "people.thresher"]
     assert plan.arguments["budget"] == 90.0
@@ -183,7 +189,9 @@ def test_answers_from_a_file(here, tmp_path, capsys):
     assert "thresher train" in out
     assert "--penalty l1 --model mine.thresher" in out
     model = load_model("mine.thresher")
-    assert model.training["asked"] == {"criterion": "error", "budget": "none"}
+    assert model.training["asked"] == {
+        "budget": "none", "tune": "no", "criterion": "error",
+    }  # fmt: skip
     file.write_text("run = false\n")
     wizard.wizard([str(here)], file, {})
     assert "--model people.thresher" in capsys.readouterr().out
@@ -287,10 +295,11 @@ def test_a_conversation_in_a_terminal(terminal):
     terminal.expect("target (kind): ")
     terminal.type("?\n")
     terminal.expect("Which column is to be predicted?")
-    for key, typed in {"target": "", "task": "", "budget": "", "loss": "log", "learner": "1",
-                       "sparse": "", "criterion": "2", "save": "", "run": ""}.items():  # fmt: skip
+    typing = {"loss": "log", "learner": "1", "criterion": "2"}
+    for key in ("target", "task", "budget", "loss", "learner", "sparse", "tune", "criterion",
+                "save", "run"):  # fmt: skip
         terminal.expect(f"{key} (")
-        terminal.type(typed + "\n")
+        terminal.type(typing.get(key, "") + "\n")
     terminal.expect("thresher train")
     terminal.expect("--loss logistic --model people.thresher")
     terminal.expect("model = train(")

@@ -62,6 +62,12 @@ def _code(error: Exception) -> int:
         return BAD_DATA
     if isinstance(error, BadFile | UnknownTerm):
         return BAD_MODEL
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) or _of_a_study(error):
         return BAD_DATA
     return BAD_OPTION if isinstance(error, ValueError | TypeError | ImportError) else FAILED
+
+
+def _of_a_study(error: Exception) -> bool:
+    """Whether a file of trials cannot be used; asks no module that is not loaded already."""
+    storage = sys.modules.get("thresher.tune.storage")
+    return storage is not None and isinstance(error, storage.StudyError)

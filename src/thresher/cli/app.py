@@ -22,6 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _LEARNER, _RUN, _COLUMNS = "The learner", "The training", "The columns"
+_TUNING = "Tuning the learner"
 
 
 def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
@@ -137,6 +138,27 @@ def train(
                                 "loss.tau=0.3, solver.batch=10, n_jobs=2 (again for more).",
                                 rich_help_panel=_LEARNER)
     ] = [],
+    tune: Annotated[
+        int | None, typer.Option(min=1, help="Try so many settings (40, say) and take the best; "
+                                 "what is given stays. Larger data is tuned on a sample.",
+                                 rich_help_panel=_TUNING)
+    ] = None,
+    criterion: Annotated[
+        str | None, typer.Option(help="What makes a setting better: error, auc, log_loss, "
+                                 "sparse_error; mse, mae, r2.", rich_help_panel=_TUNING)
+    ] = None,
+    search: Annotated[
+        str | None, typer.Option(help="csa+simplex (coupled annealing, then a simplex), csa, "
+                                 "random, grid, directional, ...", rich_help_panel=_TUNING)
+    ] = None,
+    folds: Annotated[
+        str | None, typer.Option(help="5 (the default), 5x3 (repeated), 0.2 (one split), loo or "
+                                 "time.", rich_help_panel=_TUNING)
+    ] = None,
+    study: Annotated[
+        Path | None, typer.Option(help="SQLite file to keep the trials in; the same command goes "
+                                  "on from there.", dir_okay=False, rich_help_panel=_TUNING)
+    ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Race all learners for 60s, 5m, ... and take the best; "
                                  "finds --learner and its settings.", rich_help_panel=_RUN)
@@ -203,6 +225,8 @@ def train(
         json, quiet, learner=learner, budget=o.parse_seconds(budget), model=model,
         passes=passes, holdout=holdout, memory=o.parse_size(memory), scan=scan, seed=seed,
         checkpoint=checkpoint, resume=resume,
+        tuning={"tune": tune, "criterion": criterion, "search": search,
+                "cv": o.parse_value(folds), "study": study},
     )  # fmt: skip
 
 

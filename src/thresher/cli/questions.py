@@ -18,7 +18,7 @@ import numpy as np
 from thresher.data import DataSet, open_data
 from thresher.data.errors import nearest
 
-__all__ = ["QUESTIONS", "Choice", "Question", "Talk", "seconds_of"]
+__all__ = ["QUESTIONS", "Choice", "Question", "Talk", "seconds_of", "tunes"]
 
 _TARGETS = ("target", "label", "labels", "class", "y", "outcome", "response", "income", "price")
 _MOST_LISTED = 30
@@ -220,7 +220,25 @@ _SPARSE = [
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------- criterion, budget, file
+# ---------------------------------------------------------------- tuning, criterion, budget, file
+
+_TUNING = [
+    Choice("no", "One training with settings that suit most data."),
+    Choice("20", "Twenty settings: a hundred short trainings."),
+    Choice("40", "Forty settings: enough for two or three numbers."),
+    Choice("100", "A hundred settings."),
+]
+
+
+def tunes(answers: dict[str, str]) -> bool:
+    return answers.get("tune", "no") != "no"
+
+
+def _check_tune(talk: Talk, value: str) -> str:
+    value = "no" if value.casefold() in ("n", "no", "none", "0") else value
+    if value != "no" and not (value.isdigit() and int(value) > 0):
+        raise ValueError(f"{value!r} is no number of settings: write no, 20 or 40")
+    return value
 
 
 def _criteria(talk: Talk) -> list[Choice]:
@@ -230,12 +248,16 @@ def _criteria(talk: Talk) -> list[Choice]:
             Choice("mae", "Mean absolute error: all misses count by their size."),
             Choice("r2", "Share of the variance that is explained."),
         ]
-    return [
+    out = [
         Choice("error", "Share of wrong labels."),
         Choice("auc", "How well rows are ranked, whatever the threshold: for rare classes."),
         Choice("log_loss", "How good the probabilities are; they are calibrated if the loss has "
                "none of its own."),
     ]  # fmt: skip
+    if tunes(talk.answers) and talk.answers.get("sparse", "no") != "no":
+        out.append(Choice("sparse_error", "Share of wrong labels, and a little for every weight "
+                          "that is not zero."))  # fmt: skip
+    return out
 
 
 def _usual_criterion(talk: Talk) -> str:
@@ -347,8 +369,15 @@ QUESTIONS = (
         asked=lambda talk: _chooses(talk) and talk.answers.get("learner") == "linear",
     ),
     Question(
+        "tune", "How many settings shall it try?",
+        "Strength of the penalty, width of the kernel, shape of the loss: the best are found by "
+        "cross-validation, each setting on five folds, and then the model learns from all rows.",
+        "no for a first model, 40 for a good one; a kernel machine gains most",
+        lambda talk: list(_TUNING), lambda talk: "no", _check_tune, _chooses, open_ended=True,
+    ),
+    Question(
         "criterion", "What makes one model better than another?",
-        "It is what you are shown at the end, and it is noted in the model.",
+        "Settings are tried by it, you are shown it at the end, and it is noted in the model.",
         "error; auc if one class is rare (below a tenth)", _criteria, _usual_criterion,
     ),
     Question(

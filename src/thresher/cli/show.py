@@ -102,6 +102,8 @@ class Live:
 
 
 def training_line(event: Any, rate: float) -> str:
+    if event.stage in ("tuning", "tuned"):
+        return tuning_line(event)
     if event.stage == "reading":
         return f"reading  {event.rows:,} rows  {rate:,.0f} rows/s"
     parts = [event.stage, f"{event.rows:,} rows", f"{rate:,.0f} rows/s"]
@@ -118,6 +120,13 @@ def training_line(event: Any, rate: float) -> str:
     if event.total and rate > 0 and event.total > event.rows:
         parts.append(f"{duration((event.total - event.rows) / rate)} left")
     return "  ".join(parts)
+
+
+def tuning_line(event: Any) -> str:
+    parts = [event.stage, f"trial {event.passes}/{event.planned}"]
+    if event.metrics["best"] is not None:
+        parts.append(f"best {event.metrics['criterion']} so far {event.metrics['best']:.4g}")
+    return "  ".join([*parts, duration(event.seconds)])
 
 
 def duration(seconds: float) -> str:
@@ -206,8 +215,8 @@ def story(training: dict[str, Any], path: str | None) -> Table:
     table.add_row("rows", rows)
     table.add_row("learner", escape(training["described"]))
     if training.get("reason"):
-        tried = len(training["trials"])
-        table.add_row("why", f"{training['reason']} ({tried} fits tried)")
+        tried = "" if training.get("tuning") else f" ({len(training['trials'])} fits tried)"
+        table.add_row("why", escape(training["reason"]) + tried)
     table.add_row("features", f"{training['features']:,}, {training['size']}")
     table.add_row("passes", f"{training['passes']}: {training['advice']}")
     table.add_row("time", f"{training['seconds']:.1f} s")

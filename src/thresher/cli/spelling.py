@@ -7,7 +7,8 @@ import re
 __all__ = ["as_options"]
 
 _OPTIONS = "alpha|calibrate|encoding|format|holdout|learner|loss|memory|n_features|on_bad_rows"
-_OPTIONS += "|passes|penalty|solver|target|task|weight"
+_OPTIONS += "|passes|penalty|solver|target|task|weight|criterion|search|study|tune|cv"
+_RENAMED = {"cv": "folds"}
 _ASSIGNED = re.compile(rf"\b({_OPTIONS})=(?:'([^']*)'|([\w.]+))")
 _TYPED = re.compile(r"types=\{'([^']*)': '([^']*)'\}")
 _TERMS = re.compile(r"pass it, load_model\(path, terms=\[[^\]]*\]\)")
@@ -18,7 +19,7 @@ def as_options(message: str) -> str:
 
     def option(match: re.Match[str]) -> str:
         value = match[2] if match[2] is not None else match[3]
-        return f"--{match[1].replace('_', '-')} {value}"
+        return f"--{_RENAMED.get(match[1], match[1]).replace('_', '-')} {value}"
 
     message = _TYPED.sub(r"--type \1=\2", message)
     message = _TERMS.sub("name the file that defines it with --plugin", message)

@@ -14,10 +14,12 @@ from thresher.cli.plugins import load_plugins
 from thresher.data import DataSet, open_data
 from thresher.training import Model, Progress, Training, run
 from thresher.training.checkpoint import Every, checkpoint_path
+from thresher.training.tuning import Tuning
 
 __all__ = ["column_types", "train"]
 
 INTERRUPTED = 130
+_STOPPING = "stopping at the next good place"
 
 
 def train(
@@ -29,9 +31,11 @@ def train(
     quiet: bool,
     model: Path | None,
     checkpoint: str | None,
+    tuning: dict[str, Any],
     **how: Any,
 ) -> None:
     terms = load_plugins(plugins)
+    tune = Tuning.asked(**tuning)
     if model is None and (checkpoint or how["resume"]):
         raise ValueError("a checkpoint is kept beside the model: name it with --model")
     if model is not None:
@@ -45,12 +49,13 @@ def train(
 
         def told(event: Progress) -> None:
             live.progress(event)
+            stopper.tuning = event.stage == "tuning"
             if event.stage == "reading" and stopper.asked():
                 raise KeyboardInterrupt  # there is no model yet
 
         training = Training(
             params, checkpoint=every, model_path=model, terms=terms, listener=told,
-            stop=stopper.asked, **how,
+            stop=stopper.asked, tune=tune, **how,
         )  # fmt: skip
         trained = run(data, training)
     if model is not None:
@@ -59,7 +64,7 @@ def train(
         if trained.training["status"] != "INTERRUPTED":
             checkpoint_path(model).unlink(missing_ok=True)
     _report(trained, data, model, as_json, quiet)
-    if trained.training["status"] == "INTERRUPTED":
+    if trained.training["status"] == "INTERRUPTED" or stopper.ever_asked:
         raise SystemExit(INTERRUPTED)
 
 
@@ -104,10 +109,14 @@ def _is_plain(value: Any) -> bool:
 
 
 class Stopper:
-    """The first Ctrl-C asks the training to stop at the next good place, the second ends it."""
+    """The first Ctrl-C asks the training to stop at the next good place, the second ends it.
+
+    One while settings are tuned ends the search only: the best so far is trained.
+    """
 
     def __init__(self) -> None:
-        self._asked = False
+        self.tuning = False
+        self._asked: set[bool] = set()  # while tuning, or not
         self._before: Any = None
 
     def __enter__(self) -> Stopper:
@@ -118,10 +127,15 @@ class Stopper:
         signal.signal(signal.SIGINT, self._before)
 
     def asked(self) -> bool:
-        return self._asked
+        return self.tuning in self._asked
+
+    @property
+    def ever_asked(self) -> bool:
+        return bool(self._asked)
 
     def _handle(self, number: int, frame: Any) -> None:
-        if self._asked:
+        if self.asked():
             raise KeyboardInterrupt
-        self._asked = True
-        show.console.print("stopping at the next good place; once more to stop at once")
+        self._asked.add(self.tuning)
+        what = "ending the search; the best so far is trained" if self.tuning else _STOPPING
+        show.console.print(f"{what}; once more to stop at once")

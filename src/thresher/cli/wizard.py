@@ -19,7 +19,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from thresher.cli import show
-from thresher.cli.questions import QUESTIONS, Question, Talk, seconds_of
+from thresher.cli.questions import QUESTIONS, Question, Talk, seconds_of, tunes
 from thresher.data.errors import nearest
 from thresher.registry import LOSSES
 
@@ -58,6 +58,8 @@ def plan_of(paths: list[str], reading: dict[str, Any], answers: dict[str, str]) 
         arguments["params"] = params
     if seconds is not None:
         arguments["budget"] = seconds
+    if tunes(answers):
+        arguments |= {"tune": int(answers["tune"]), "criterion": answers["criterion"]}
     arguments["model"] = answers["save"]
     return Plan(arguments, _words(paths, reading, columns, params, learner, answers),
                 _code(paths, arguments))  # fmt: skip
@@ -89,6 +91,8 @@ def _words(
     words += ["--learner", learner] if learner != "linear" else []
     words += [word for name, value in params.items() for word in (f"--{name}", str(value))]
     words += ["--budget", answers["budget"]] if answers["budget"] != "none" else []
+    if tunes(answers):
+        words += ["--tune", answers["tune"], "--criterion", answers["criterion"]]
     return [*words, "--model", answers["save"]]
 
 
@@ -214,7 +218,8 @@ def _run(plan: Plan, talk: Talk) -> None:
     from thresher.cli.app import app
 
     app(plan.words[1:], standalone_mode=False)
-    asked = {"criterion": talk.answers["criterion"], "budget": talk.answers["budget"]}
+    noted = ("criterion", "budget", "tune")
+    asked = {key: value for key, value in talk.answers.items() if key in noted}
     path = talk.answers["save"]
     _record(path, asked)
     show.console.print("\n[bold]What next[/]")

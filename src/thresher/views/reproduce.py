@@ -14,6 +14,7 @@ from thresher.views.section import Section, Table
 __all__ = ["command", "reproduce"]
 
 _OWN_OPTION = ("loss", "penalty", "solver", "alpha", "class_weight", "calibrate", "tol")
+_TO = ("--model", "again.thresher")
 _NOT_ASKED = ("callbacks", "verbose", "n_jobs", "random_state", "trace", "max_iter")
 
 
@@ -30,6 +31,8 @@ def reproduce(model: Model) -> Section:
                 "These are the settings that the search has found, without the search; calibrated "
                 "probabilities are fitted anew and may differ a little."
             )
+        if model.training.get("tuning"):
+            section.codes.append(("With the search", shlex.join(search_command(model))))
     rows = [["Python", platform.python_version()], ["system", platform.platform()]]
     for package in ("thresher", "numpy", "scipy", "numba", "scikit-learn"):
         try:
@@ -100,6 +103,21 @@ def _data(model: Model) -> str:
 
 def command(model: Model) -> list[str]:
     """The words of a ``thresher train`` that gives this model."""
+    return [*_command(model, settings(model), _run(model)), *_TO]
+
+
+def search_command(model: Model) -> list[str]:
+    """The words of a ``thresher train`` that finds the settings again."""
+    tuning = model.training["tuning"]
+    run = {name: value for name, value in _run(model).items() if name != "passes"}
+    run |= {"passes": tuning["passes"]} if tuning["passes"] else {}
+    words = _command(model, tuning["given"], run)
+    words += ["--tune", str(tuning["trials"]), "--criterion", tuning["criterion"]]
+    words += ["--search", tuning["search"], "--folds", str(tuning["cv"])]
+    return [*words, *(["--study", tuning["study"]] if tuning["study"] else []), *_TO]
+
+
+def _command(model: Model, params: dict[str, Any], run: dict[str, Any]) -> list[str]:
     words = ["thresher", "train", _data(model)]
     for name, value in _columns(model).items():
         if name == "ignore":
@@ -110,16 +128,16 @@ def command(model: Model) -> list[str]:
             words += [f"--{name}", str(value)]
     learner = model.training.get("learner", "linear")
     words += ["--learner", learner] if learner != "linear" else []
-    for name, value in settings(model).items():
+    for name, value in params.items():
         if name == "scale":
             words.append("--scale" if value else "--no-scale")
         elif name in _OWN_OPTION:
             words += [f"--{name.replace('_', '-')}", _text(value)]
         else:
             words += ["--set", f"{name}={_text(value)}"]
-    for name, value in _run(model).items():
+    for name, value in run.items():
         words += [f"--{name}", str(value)]
-    return [*words, "--model", "again.thresher"]
+    return words
 
 
 def _text(value: Any) -> str:

@@ -17,26 +17,27 @@ _MOST_AXES, _MOST_LINES = 8, 300
 
 
 def tried(training: dict[str, Any]) -> Section | None:
-    """From ``training["trials"]``: dictionaries of params, score (or value) and seconds."""
+    """From ``training["trials"]``: dictionaries of params, score (or value) and seconds.
+
+    ``training["tuning"]`` tells about a search on folds; trials of a race have no such story.
+    """
     trials = [t for t in training.get("trials") or [] if isinstance(t, dict)]
     scored = [t for t in trials if math.isfinite(_score(t))]
     if not scored:
         return None
-    criterion = str(training.get("criterion") or "score")
-    rising = training.get("direction") == "maximize" or criterion in _RISING
+    tuning = training.get("tuning") or {}
+    criterion = str(tuning.get("criterion") or training.get("criterion") or "score")
+    direction = tuning.get("direction") or training.get("direction")
+    rising = direction == "maximize" or criterion in _RISING
     scores = np.array([_score(t) for t in scored])
     better = scores if rising else -scores
     best = scored[int(np.argmax(better))]
     section = Section("tried", "What was tried")
-    lost = len(trials) - len(scored)
-    told = f" ({lost} more gave no result)" if lost else ""
-    seconds = sum(float(t.get("seconds") or 0.0) for t in trials)
-    section.paragraphs = [
-        f"{len(scored):,} settings{told} in {seconds:.1f} s; {criterion}, "
-        f"{'higher' if rising else 'lower'} is better."
-    ]
+    section.paragraphs = [_account(trials, scored, tuning, criterion, rising)]
     section.tables = [_best(scored, better, criterion)]
-    section.charts = [_history(scores, better, criterion, rising)]
+    if tuning.get("significance"):
+        section.tables.append(_compared(tuning))
+    section.charts = [_history(trials, scored, criterion, rising)]
     axes = _parallel(scored, scores, better, criterion)
     if axes is not None:
         section.charts.append(axes)
@@ -46,9 +47,32 @@ def tried(training: dict[str, Any]) -> Section | None:
     return section
 
 
+def _account(
+    trials: list[dict[str, Any]], scored: list[dict[str, Any]], tuning: dict[str, Any],
+    criterion: str, rising: bool,
+) -> str:  # fmt: skip
+    """How many settings, how long, and what their scores are."""
+    given_up = sum(_given_up(t) for t in trials)
+    lost = len(trials) - len(scored) - given_up
+    apart = [f"{given_up} more were given up after some folds"] if given_up else []
+    apart += [f"{lost} more gave no result"] if lost else []
+    told = f" ({', '.join(apart)})" if apart else ""
+    seconds = sum(float(t.get("seconds") or 0.0) for t in trials)
+    how = f" by {tuning['search']}" if tuning.get("search") else ""
+    over = f", the mean over {tuning['folds']} folds" if tuning.get("folds") else ""
+    return (
+        f"{len(scored):,} settings{told} in {seconds:.1f} s{how}; {criterion}{over}, "
+        f"{'higher' if rising else 'lower'} is better."
+    )
+
+
 def _score(trial: dict[str, Any]) -> float:
     value = trial.get("score", trial.get("value"))
     return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _given_up(trial: dict[str, Any]) -> bool:
+    return trial.get("state") == "pruned" and bool(trial.get("folds"))
 
 
 def _settings(trial: dict[str, Any]) -> str:
@@ -59,21 +83,47 @@ def _settings(trial: dict[str, Any]) -> str:
 def _best(trials: list[dict[str, Any]], better: np.ndarray, criterion: str) -> Table:
     order = np.argsort(-better, kind="stable")[:5]
     rows = [
-        [f"{i + 1}", number(_score(trials[i])), _settings(trials[i]),
+        [str(trials[i].get("number", i + 1)), number(_score(trials[i])), _settings(trials[i]),
          f"{float(trials[i].get('seconds') or 0.0):.2f}"]
         for i in order
     ]  # fmt: skip
     return Table(["trial", criterion, "settings", "seconds"], rows, "the five best")
 
 
-def _history(scores: np.ndarray, better: np.ndarray, criterion: str, rising: bool) -> Chart:
-    x = np.arange(1, scores.size + 1)
-    so_far = np.maximum.accumulate(better) * (1.0 if rising else -1.0)
-    told = f"The best, {so_far[-1]:.4g}, was found in trial {int(np.argmax(better)) + 1}."
+def _compared(tuning: dict[str, Any]) -> Table:
+    """The best setting that was found against others on the same folds."""
+    names = {"default": "the defaults", "runner_up": "the second best"}
+    rows = []
+    for key, c in tuning["significance"].items():
+        won, lost = int(c["wins"]), int(c["losses"])
+        folds = f"{won} won, {lost} lost, {int(c['folds']) - won - lost} equal"
+        chances = [number(float(c[p])) for p in ("p_corrected", "p_plain", "p_sign")]
+        rows.append([names.get(key, key), number(abs(float(c["difference"]))), folds, *chances])
+    head = ["against", "difference", "folds", "p, corrected t", "p, plain t", "p, sign test"]
+    return Table(head, rows, "is the best setting found really better?")
+
+
+def _history(
+    trials: list[dict[str, Any]], scored: list[dict[str, Any]], criterion: str, rising: bool
+) -> Chart:
+    x = np.array([t.get("number", k) for k, t in enumerate(scored, start=1)])
+    scores = np.array([_score(t) for t in scored])
+    so_far = (np.maximum if rising else np.minimum).accumulate(scores)
+    place = int(np.argmax(scores if rising else -scores))
+    told = f"The best, {so_far[-1]:.4g}, was found in trial {x[place]}."
+    layers: list[Any] = [Points(x, scores, "trial", 1)]
+    early = [t for t in trials if _given_up(t)]
+    if early:
+        means = np.array([float(np.mean(t["folds"])) for t in early])
+        layers.append(Points([t["number"] for t in early], means, "given up early", 2, 4.0))
+    usual = [t for t in scored if t.get("phase") == "default"]
+    if usual and x.size > 1:
+        layers.append(Line(x[[0, -1]], np.repeat(_score(usual[0]), 2), "the defaults", None))
+        told += " Trial 0 are the defaults."
     return Chart(
         "history", "Search history", f"Every trial, and the best so far. {told}",
         f"scores of {scores.size} trials. {told}",
-        [Points(x, scores, "trial", 1), Line(x, so_far, "best so far", 0, steps=True)],
+        [*layers, Line(x, so_far, "best so far", 0, steps=True)],
         "trial", criterion, legend="bottom_right" if rising else "top_right",
     )  # fmt: skip
 
