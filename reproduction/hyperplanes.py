@@ -15,7 +15,7 @@ from reproduction.protocol import Settings
 from reproduction.report import Cell, missing, reading, table
 from thresher import BudgetedClassifier, KernelClassifier, MultiHyperplaneClassifier
 
-MOST_RUNS = 5
+MOST_RUNS, BOARD_RUNS, PASSES, FOLDS = 5, 3, 15, 5
 LAMBDAS = tuple(10.0**-k for k in range(2, 8))
 #: published error and its deviation: batch AMM, online AMM, Pegasos; weights of batch and online
 PUBLISHED = {
@@ -32,6 +32,40 @@ BOARDS = {
     (3, 5): ((34.87, 4.84), (7.97, 1.43)), (4, 4): ((35.87, 3.39), (7.38, 1.53)),
     (4, 5): ((35.13, 5.26), (13.11, 1.84)), (5, 5): ((43.27, 3.71), (22.15, 2.08)),
 }  # fmt: skip
+TABLES_TEXT = """\
+### Tables 4.3 and 4.4: error %
+
+λ from {{1e-2, ..., 1e-7}} by fivefold cross-validation; k = 10,000, c = 10; five passes, online
+one; {runs} orders of the rows; last iterates, as published. *Our default* averages the last of five
+passes and takes its λ from the rows. Attributes are those of the LIBSVM data page, within [-1, 1].
+mnist8m, webspam, rcv1 and url are not in the data."""
+TABLES_REMARKS = """\
+- The gap on ijcnn1 looks like the noise of the last iterate: with λ = 1e-5 and four orders the
+  batch machine's last iterate errs on 3.6 % after five passes and on 2.4 % after 20, the mean of
+  the fifth pass on 2.5 %. None of these brought five passes to the published 2.4 ± 0.1, with the λ
+  that is best on the test part:
+  columns scaled to [-1, 1] exactly (4.4 %), no constant feature (3.0 %), c = 1 (3.5 %) or no
+  pruning (3.1 %), rows of norm at most one (3.4 %)."""
+BOARD_TEXT = """\
+### Table 4.5: checkerboards, error %
+
+Points in [-1, 1]², 15,000 rows to learn from, 5,000 to test on, {passes} passes, online; c = 10 for
+AMM, 50 for GAMM, last iterates; λ from {{1e-2, ..., 1e-7}} by a held-out fifth of the training
+rows. {runs} repetitions instead of 10. *AMM* and *GAMM* are the very models that did best on the
+held-out rows; *learned again*: with their λ, on all training rows; *default*: our settings (λ from
+the rows, the last pass averaged)."""
+BOARD_REMARKS = """\
+- AMM's error on these boards is a matter of luck: presumably the weights that are born first decide
+  whether every field gets one, and a change of λ or of the order of the rows draws again (1 x 5
+  with λ = 1e-5: 11 % on average over three orders, with a deviation of 12 points). Six λ and the
+  choice of the best *model* are six draws; the chosen λ on all rows is a new draw, and mostly
+  worse, as is the one draw of our default. How the published λ was chosen, beyond
+  cross-validation, is not said.
+- The coordinates matter too, and were not printed: at the best λ (four orders) 1 x 5 comes to 9.5 %
+  in [-1, 1]², to 16.9 % in [0, 1]², and to 2.5 % with fields of side one around the origin.
+- The batch variant, in which rows keep their weights during a pass, was worse on all nine boards
+  tried (five orders: 17.7 against 14.0 % on 1 x 5, 39.7 against 34.8 % on 4 x 4).
+- GAMM splits weights in demand, and depends little on the draw."""
 
 
 def run(settings: Settings) -> str:
@@ -67,11 +101,8 @@ def _tables(settings: Settings) -> str:
         rows.append(line)
     header = ["set", "AMM batch", "AMM online", "Pegasos", "our default", "weights", "published"]
     return (
-        "### Tables 4.3 and 4.4: error %\n\nλ from {1e-2, ..., 1e-7} by one held-out fifth of the "
-        f"training rows; k = 10,000, c = 10; five passes, online one; {runs} orders of the rows; "
-        "last iterates, as published. *Our default* averages the last pass and finds its own λ. "
-        "Attributes are those of the LIBSVM data page. mnist8m, webspam, rcv1 and url are not in "
-        "the data.\n\n" + table(header, rows) + "\n\n" + reading(cells)
+        f"{TABLES_TEXT.format(runs=runs)}\n\n{table(header, rows)}\n\n{reading(cells)}\n\n"
+        f"{TABLES_REMARKS}"
     )
 
 
@@ -85,12 +116,16 @@ def _errors(model: Any, split: Any, runs: int) -> tuple[np.ndarray, list[int]]:
 
 
 def _tuned(model: Any, X: Any, y: np.ndarray) -> float:
-    order = np.random.default_rng(0).permutation(y.size)
-    held, rest = order[: y.size // 5], order[y.size // 5 :]
+    """The strength of the least error in fivefold cross-validation."""
+    parts = np.array_split(np.random.default_rng(0).permutation(y.size), FOLDS)
 
     def error(alpha: float) -> float:
-        fitted = model.set_params(alpha=alpha, random_state=0).fit(X[rest], y[rest])
-        return float(np.mean(fitted.predict(X[held]) != y[held]))
+        total = 0.0
+        for k, held in enumerate(parts):
+            rest = np.concatenate(parts[:k] + parts[k + 1 :])
+            fitted = model.set_params(alpha=alpha, random_state=k).fit(X[rest], y[rest])
+            total += float(np.mean(fitted.predict(X[held]) != y[held]))
+        return total
 
     return min(LAMBDAS, key=error)
 
@@ -108,28 +143,39 @@ def _board(rows: int, columns: int, n: int, rng: np.random.Generator) -> Any:
 
 
 def _checkerboards(settings: Settings) -> str:
-    runs = min(settings.runs, MOST_RUNS)
-    rows, cells = [], []
-    for (height, width), published in BOARDS.items():
-        line = [f"{height} x {width}"]
-        for algorithm, (error, spread) in zip(("amm", "gamm"), published, strict=True):
-            errors = []
-            for seed in range(runs):
-                rng = np.random.default_rng([seed, height, width])
-                X, y = _board(height, width, 15_000, rng)
-                X_test, y_test = _board(height, width, 5_000, rng)
-                model = MultiHyperplaneClassifier(algorithm, max_iter=15, random_state=seed)
-                errors.append(100.0 * np.mean(model.fit(X, y).predict(X_test) != y_test))
-            cells.append(Cell(np.array(errors), error, spread))
-            line.append(str(cells[-1]))
+    runs = min(settings.runs, BOARD_RUNS)
+    rows, cells = [], {"amm": [], "gamm": []}
+    for size, published in BOARDS.items():
+        line = [f"{size[0]} x {size[1]}"]
+        for (algorithm, row), (error, spread) in zip(cells.items(), published, strict=True):
+            errors = np.array([_board_errors(algorithm, size, seed) for seed in range(runs)])
+            row.append(Cell(errors[:, 0], error, spread))
+            line += [str(row[-1]), *(f"{mean:.1f}" for mean in errors[:, 1:].mean(axis=0))]
         rows.append(line)
-    return (
-        "### Table 4.5: checkerboards, error %\n\n15,000 rows to learn from, 5,000 to test on, 15 "
-        f"passes, our defaults (the thesis chose λ by cross-validation); {runs} repetitions.\n\n"
-        + table(["board", "AMM", "GAMM"], rows)
-        + "\n\n"
-        + reading(cells)
-    )
+    header = ["board", "AMM", "learned again", "default", "GAMM", "learned again", "default"]
+    text = BOARD_TEXT.format(passes=PASSES, runs=runs)
+    read = "\n\n".join(reading(row, name.upper()) for name, row in cells.items())
+    return "\n\n".join([text, table(header, rows), read, BOARD_REMARKS])
+
+
+def _board_errors(algorithm: str, size: tuple[int, int], seed: int) -> list[float]:
+    """Of the model with the best lambda; of that lambda on all rows; of our default."""
+    rng = np.random.default_rng([seed, *size])
+    X, y = _board(*size, 15_000, rng)
+    X_test, y_test = _board(*size, 5_000, rng)
+    held, rest = slice(0, 3_000), slice(3_000, None)
+
+    def model(alpha: float) -> MultiHyperplaneClassifier:
+        return MultiHyperplaneClassifier(
+            algorithm, alpha=alpha, max_iter=PASSES, average=False,
+            prune_norm=10.0 if algorithm == "amm" else 50.0, random_state=seed,
+        )  # fmt: skip
+
+    fits = [model(alpha).fit(X[rest], y[rest]) for alpha in LAMBDAS]
+    best = max(fits, key=lambda fitted: fitted.score(X[held], y[held]))
+    again = model(best.alpha).fit(X, y)
+    default = MultiHyperplaneClassifier(algorithm, max_iter=PASSES, random_state=seed).fit(X, y)
+    return [100.0 * (1.0 - fitted.score(X_test, y_test)) for fitted in (best, again, default)]
 
 
 # ---------------------------------------------------------------- table 5.2, in spirit

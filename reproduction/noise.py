@@ -33,8 +33,7 @@ REMARKS = """\
   Flipped rows drawn *with* replacement would explain it: then 1 - exp(-0.35) = 29.5 % are flipped
   and the ideal plane errs on 30.3 % (published: 31.6 to 36.1 %), 15.3 % at 15 % (15.8 to 18.8 %).
 - The published gain of pinball over hinge (0.8 to 4.5 points) is not in the linear model, whose
-  hinge is already close to the best possible: what the loss repaired was, presumably, the
-  flexibility of the RBF machine."""
+  hinge is already close to the best possible, nor in the RBF machine of the next section."""
 
 
 def run(settings: Settings) -> str:
