@@ -15,7 +15,8 @@ from thresher import (
     KernelClassifier,
     LinearClassifier,
 )
-from thresher.tune.capacity import capacity, rescaled, smaller, work
+from thresher.tune.capacity import capacity, larger, rescaled, smaller, work
+from thresher.tune.race import Race
 
 
 @pytest.fixture(autouse=True)
@@ -135,5 +136,46 @@ def test_larger_models_are_more_work():
     assert smaller(kernel, {"n_components": 300}, 1000) == {"n_components": 150}
     assert smaller(kernel, {"n_components": 60}, 1000) is None
     assert smaller(LinearClassifier(), {}, 1000) is None
+    assert larger(kernel, {"n_components": 300, "gamma": 1.0}, 1000)["n_components"] == 500
+    assert larger(BudgetedClassifier(), {}, 10_000) == {"budget": 400}
     assert capacity(kernel, 10**6)["n_components"].high == 4000
     assert capacity(local, 10**6)["n_components"].high < 2500
+
+
+def race(learners, X, y, deadline=20.0, **options):
+    return Race(learners, X, y, None, False, deadline, 0, **options).run()
+
+
+def test_units_are_settled_first():
+    """Noise of large numbers drowns the signal unless the features are scaled."""
+    rows = np.column_stack([X[:, 0], 1e4 * RNG.normal(size=3000)])
+    found = race({"kernel": KernelClassifier(random_state=0)}, rows, (X[:, 0] > 0).astype(int))
+    assert found.params["scale"]
+    assert found.estimator.scale
+    first, second = (t.params for t in found.trials[:2])
+    assert (first, second) == ({}, {"scale": True})
+    assert all("scale" not in t.params for t in found.trials[2:])
+
+
+def test_fits_side_by_side_find_the_same_kind():
+    y = (BOARD == "in").astype(int)
+    learners = {"linear": LinearClassifier(), "kernel": KernelClassifier(random_state=0)}
+    assert race(learners, X, y, deadline=60.0, jobs=3).name == "kernel"
+
+
+def test_a_failure_beyond_bad_settings_is_not_hidden():
+    class Broken(LinearClassifier):
+        def fit(self, X, y, sample_weight=None):
+            raise RuntimeError("the disk is gone")
+
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        race({"broken": Broken()}, X, (X[:, 0] > 0).astype(int), jobs=2)
+
+
+def test_nearly_all_rows_need_no_other_fit():
+    """Where the race sees nine tenths of the rows, its model is the result."""
+    many = RNG.normal(size=(300_000, 2))
+    y = (many[:, 0] > 0).astype(int)
+    auto = AutoClassifier(budget=60, learners=["linear"], random_state=0).fit(many, y)
+    held, validation = 20_000, 20_000
+    assert auto.rows_ == 300_000 - held - validation

@@ -45,7 +45,7 @@ def choose(
         runners, rows.X, rows.y, rows.weight, classes.size == 0, deadline, seed, told, cores()
     )  # fmt: skip
     outcome = race.run()
-    estimator = runners[outcome.name].set_params(**for_all_rows(outcome.params, rows, intake))
+    estimator = outcome.estimator.set_params(**for_all_rows(outcome.params, rows, intake))
     learner = _FAMILIES.get(outcome.name, outcome.name)
     reason = outcome.reason
     if rows.told:

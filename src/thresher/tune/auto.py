@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -69,10 +69,10 @@ class _Auto(BaseEstimator):
         deadline = started + _SETTING_OUT * self.budget
         race = Race(
             runners, X[rest], y[rest], given, self._regression, deadline, seed, self._told,
-            threads(self.n_jobs),
+            threads(self.n_jobs), refit=False,
         )  # fmt: skip
         outcome = race.run()
-        self.best_estimator_ = self._final(runners[outcome.name], outcome, race, started)
+        self.best_estimator_ = self._final(outcome, race, started)
         self.learner_, self.best_params_ = outcome.name, outcome.params
         self.reason_, self.trials_ = outcome.reason, [t.as_dict() for t in outcome.trials]
         self.seconds_ = time.monotonic() - started
@@ -97,15 +97,16 @@ class _Auto(BaseEstimator):
         size = min(max(int(_HELD_OUT * y.size), 1), _MOST_HELD_OUT)
         return np.sort(rows[:size]), np.sort(rows[size:])
 
-    def _final(self, estimator: Any, outcome: Outcome, race: Race, started: float) -> Any:
-        """The winner on all rows of the race if there is time, else as it was judged."""
+    def _final(self, outcome: Outcome, race: Race, started: float) -> Any:
+        """The winner on all rows of the race if there is time and need, else as it was judged."""
         left = started + self.budget - time.monotonic()
         winner = next(r for r in race.runners if r.name == outcome.name)
-        if winner.foreseen(outcome.params, race.y.size) > left:
+        seen = outcome.rows == race.train.size and not race.refit
+        if seen or winner.foreseen(outcome.params, race.y.size) > left:
             self.rows_ = outcome.rows
             return outcome.model
         hard = started + 1.05 * self.budget
-        model = clone(estimator).set_params(**outcome.params)
+        model = outcome.estimator
         model.callbacks = [lambda event: time.monotonic() > hard]
         model.fit(race.X, race.y, sample_weight=race.weight)
         model.callbacks = None

@@ -15,7 +15,7 @@ from thresher.maps.landmarks import subset_size
 from thresher.maps.local import rows_per_cell
 from thresher.tune.space import Int
 
-__all__ = ["capacity", "rescaled", "smaller", "work"]
+__all__ = ["capacity", "larger", "rescaled", "smaller", "work"]
 
 _MOST_LANDMARKS, _MOST_VECTORS = 4000, 2000
 _LEAST = 50
@@ -30,6 +30,12 @@ def capacity(estimator: Any, rows: int) -> dict[str, Int]:
     if isinstance(estimator, BudgetedModel):
         return {"budget": Int(_LEAST, min(_MOST_VECTORS, max(rows // 4, 100)), log=True)}
     return {}
+
+
+def larger(estimator: Any, params: dict[str, Any], rows: int) -> dict[str, Any]:
+    """The same settings with a model of twice the size, as far as so many rows can fill it."""
+    twice = 2 * _size(estimator, params, rows)
+    return params | {n: min(twice, d.high) for n, d in capacity(estimator, rows).items()}
 
 
 def smaller(estimator: Any, params: dict[str, Any], rows: int) -> dict[str, Any] | None:

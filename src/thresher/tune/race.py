@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from thresher.tune.capacity import capacity, rescaled, smaller, work
+from thresher.tune.capacity import capacity, larger, rescaled, smaller, work
 from thresher.tune.cube import from_unit, reflect, to_unit
 from thresher.tune.significance import sign_test
 from thresher.tune.space import Choice, Space
@@ -35,6 +35,9 @@ __all__ = ["Outcome", "Race", "Runner", "Trial"]
 _FIRST_ROWS, _GROWTH = 2000, 4
 _VALIDATION, _MOST_VALIDATION = 0.2, 20_000
 _SURE = 0.1  # a larger model must be better at this level, or the smaller one is taken
+_NEARLY_ALL = 0.9  # share of the rows from which on a fit on all of them is not worth its time
+_LATER = 1.5  # every step has more of the time than the one before, by this factor
+_BEHIND = 3.0  # who is not in front may ask for time as if fits took so much longer
 
 
 class Trial(NamedTuple):
@@ -64,6 +67,7 @@ class Runner:
     best: Trial | None = None
     misses: np.ndarray | None = None
     model: Any = None
+    units: dict[str, Any] = field(default_factory=dict)  # {"scale": ...} once that is settled
     trials: list[Trial] = field(default_factory=list)
 
     def foreseen(self, params: dict[str, Any], rows: int) -> float:
@@ -88,6 +92,7 @@ class Outcome(NamedTuple):
     """The winner with its settings for all rows, why it was taken, and everything tried."""
 
     name: str
+    estimator: Any  # not fitted
     params: dict[str, Any]
     model: Any  # the winner as it was judged, fitted on ``rows`` of the rows
     rows: int
@@ -98,20 +103,22 @@ class Outcome(NamedTuple):
 class Race:
     """Runs until ``deadline`` (of ``time.monotonic``), keeping time back for a fit on all rows.
 
-    ``told`` hears of every trial; ``jobs`` fits run at a time.
+    ``told`` hears of every trial; ``jobs`` fits run at a time.  Without ``refit`` no such fit will
+    follow where the race itself sees nearly all rows.
     """
 
     def __init__(
         self, runners: dict[str, Any], X: Any, y: np.ndarray, weight: np.ndarray | None,
         regression: bool, deadline: float, seed: int, told: Callable[[Trial], None] | None = None,
-        jobs: int = 1,
+        jobs: int = 1, refit: bool = True,
     ):  # fmt: skip
-        self.runners = [Runner(name, estimator) for name, estimator in runners.items()]
+        self.runners = [Runner(name, clone(estimator)) for name, estimator in runners.items()]
         self.regression, self.deadline, self.told = regression, deadline, told
         self.rng = np.random.default_rng(seed)
         self.jobs, self.lock = jobs, threading.Lock()
         self.X, self.y, self.weight = X, y, weight
         self.train, self.validation = self._split()
+        self.refit = refit or self.train.size < _NEARLY_ALL * self.y.size
 
     # ------------------------------------------------------------ the race
 
@@ -121,7 +128,8 @@ class Race:
         with warnings.catch_warnings(), ThreadPoolExecutor(self.jobs) as self.pool:
             warnings.simplefilter("ignore")
             for k, rows in enumerate(sizes):
-                alive = self._rung(alive, rows, patience=0.5**k, last=k == len(sizes) - 1)
+                later = sum(_LATER**j for j in range(len(sizes) - k))
+                alive = self._rung(alive, rows, patience=0.5**k, share=1.0 / later)
                 if not alive:
                     break
         tried = [trial for runner in self.runners for trial in runner.trials]
@@ -131,15 +139,18 @@ class Race:
             raise ValueError(f"no learner could be fitted in the time given ({told or 'no time'})")
         winner, reason = self._winner()
         assert winner.best is not None
-        params = rescaled(winner.best.params, winner.best.rows, self.y.size)
-        return Outcome(winner.name, params, winner.model, winner.best.rows, reason, tried)
+        params = winner.units | rescaled(winner.best.params, winner.best.rows, self.y.size)
+        estimator = clone(winner.estimator).set_params(**params)
+        model, rows = winner.model, winner.best.rows
+        return Outcome(winner.name, estimator, params, model, rows, reason, tried)
 
-    def _rung(self, alive: list[Runner], rows: int, patience: float, last: bool) -> list[Runner]:
+    def _rung(self, alive: list[Runner], rows: int, patience: float, share: float) -> list[Runner]:
         """Everyone's best settings on so many rows, then new settings while the time lasts."""
         part = self.train[:rows]
         started = time.monotonic()
-        share = 1.0 if last else 0.25
-        self._try_all([(runner, self._best_for(runner, rows)) for runner in alive], part)
+        self._try_all([(r, params) for r in alive for params in self._first(r, rows)], part)
+        for runner in alive:
+            self._settle_units(runner)
         alive = self._in_sight([r for r in alive if r.best is not None], rows, patience)
         # Only a second fit tells the pace: the first one compiles.
         new = [runner for runner in alive if len(runner.trials) == 1]
@@ -185,9 +196,22 @@ class Race:
                 return runner, params
         return None
 
-    def _best_for(self, runner: Runner, rows: int) -> dict[str, Any]:
-        """The best settings so far, for so many rows; at first the defaults."""
-        return {} if runner.best is None else rescaled(runner.best.params, runner.best.rows, rows)
+    def _first(self, runner: Runner, rows: int) -> list[dict[str, Any]]:
+        """The best settings so far, for so many rows; at first the defaults, in both units."""
+        if runner.best is not None:
+            return [rescaled(runner.best.params, runner.best.rows, rows)]
+        scale = runner.estimator.get_params(deep=False).get("scale")
+        if isinstance(scale, bool) and not hasattr(self.X, "indptr"):
+            return [{}, {"scale": not scale}]
+        return [{}]
+
+    def _settle_units(self, runner: Runner) -> None:
+        """Whether to scale the features is settled by the first fits: widths depend on it."""
+        if runner.best is not None and "scale" in runner.best.params:
+            rest = dict(runner.best.params)
+            runner.units = {"scale": rest.pop("scale")}
+            runner.estimator.set_params(**runner.units)
+            runner.best = runner.best._replace(params=rest)
 
     def _in_sight(self, alive: list[Runner], rows: int, patience: float) -> list[Runner]:
         """Those within two standard errors, or a share of the loss, of the best; the best first.
@@ -217,6 +241,8 @@ class Race:
         drawn = space.sample(self.rng, context)
         if len(runner.trials) % 4 == 3:
             return drawn
+        if size and len(runner.trials) % 4 == 1:
+            return larger(runner.estimator, runner.best.params, part.size)
         width = 0.3 / math.sqrt(1 + len(runner.trials) / 4)
         return {k: self._near(space, k, runner.best.params.get(k), v, width)
                 for k, v in drawn.items()}  # fmt: skip
@@ -264,7 +290,8 @@ class Race:
                 self.told(trial)
 
     def _better(self, trial: Trial, best: Trial | None) -> bool:
-        return best is None or (math.isfinite(trial.loss) and trial.loss < best.loss)
+        """Of equals the one that has seen more rows."""
+        return best is None or (trial.loss, -trial.rows) < (best.loss, -best.rows)
 
     def _misses(self, model: Any) -> np.ndarray:
         """1 for every validation row in the wrong class, or its squared miss."""
@@ -282,9 +309,10 @@ class Race:
             need = sum(trial.seconds for trial in runner.trials)
         else:
             need = runner.foreseen(params, rows)
-            if runner.most_rows >= self.y.size / _GROWTH**2:
-                need += runner.foreseen(rescaled(params, rows, self.y.size), self.y.size)
-        return time.monotonic() + need < self.deadline
+            if self.refit and runner.most_rows >= self.y.size / _GROWTH**2:
+                need += runner.foreseen(params, self.y.size)
+        behind = runner is not min(self.runners, key=_loss)
+        return time.monotonic() + (_BEHIND if behind else 1.0) * need < self.deadline
 
     # ------------------------------------------------------------ who wins
 
