@@ -4,9 +4,10 @@ time.
 ``AutoClassifier(budget=60)`` against LinearSVC, Nystroem + SGDClassifier and
 HistGradientBoostingClassifier, each tuned for 60 seconds of wall clock by RandomizedSearchCV
 (3 folds, two jobs, one setting after the other until the time is over; the first setting and the
-refit on all rows are granted to them even beyond it, up to five times the budget in all).  Rows are scaled to unit variance for all of
-them but the trees; 20newsgroups is projected to 100 dimensions for the trees, which take no sparse
-rows.  Test error in percent; the time is that of search and last fit together.
+refit on all rows are granted to them even beyond it, up to five times the budget in all).  Rows
+are scaled to unit variance for all of them but the trees; 20newsgroups is projected to 100
+dimensions for the trees, which take no sparse rows.  Test error in percent; the time is that of
+search and last fit together.
 """
 
 from __future__ import annotations
@@ -86,11 +87,9 @@ def _in_time(make: Callable[[Any], tuple[Any, dict[str, Any]]], split: data.Spli
 
     process = multiprocessing.get_context("fork").Process(target=work)
     process.start()
-    if ours.poll(PATIENCE * BUDGET):
-        found = ours.recv()
-    else:
-        found = Found(np.inf, PATIENCE * BUDGET, "not one setting")
-        os.killpg(process.pid, signal.SIGKILL)
+    in_time = ours.poll(PATIENCE * BUDGET)
+    found = ours.recv() if in_time else Found(np.inf, PATIENCE * BUDGET, "not one setting")
+    os.killpg(process.pid, signal.SIGKILL)  # idle workers would keep it from ending
     process.join()
     return found
 
