@@ -6,13 +6,14 @@ import time
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thresher import estimators
 from thresher._threads import threads
 from thresher.estimators import _calibration, _input
+from thresher.tune.capacity import rescaled
 from thresher.tune.race import Outcome, Race, Trial
 
 __all__ = ["AutoClassifier", "AutoRegressor", "contestants"]
@@ -43,7 +44,11 @@ def contestants(regression: bool, sparse: bool, seed: int | None = 0) -> dict[st
 
 
 class _Auto(BaseEstimator):
-    """What the two share: hold out, race, fit the winner on all other rows, judge it."""
+    """What the two share: hold out, race, fit the winner on all other rows, judge it.
+
+    Once it is judged, the held-out rows have done their duty: if there is time, the winner is
+    fitted once more, with them.
+    """
 
     _regression: bool
 
@@ -57,8 +62,8 @@ class _Auto(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _race(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """Fit ``best_estimator_``; returns the rows that were held out."""
+    def _race(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Race:
+        """Fit and judge ``best_estimator_``."""
         if not (np.isfinite(self.budget) and self.budget > 0.0):
             raise ValueError(f"budget must be a positive number of seconds, got {self.budget}")
         started = time.monotonic()
@@ -75,9 +80,10 @@ class _Auto(BaseEstimator):
         self.best_estimator_ = self._final(outcome, race, started)
         self.learner_, self.best_params_ = outcome.name, outcome.params
         self.reason_, self.trials_ = outcome.reason, [t.as_dict() for t in outcome.trials]
+        self.held_out_score_ = self._score(X[held], y[held])
+        self._learn_from_all(X, y, weight, outcome, race, started)
         self.seconds_ = time.monotonic() - started
-        self._race_of = race
-        return held
+        return race
 
     def _runners(self, sparse: bool, seed: int) -> dict[str, Any]:
         known = contestants(self._regression, sparse, seed)
@@ -105,13 +111,33 @@ class _Auto(BaseEstimator):
         if seen or winner.foreseen(outcome.params, race.y.size) > left:
             self.rows_ = outcome.rows
             return outcome.model
-        hard = started + 1.05 * self.budget
-        model = outcome.estimator
-        model.callbacks = [lambda event: time.monotonic() > hard]
-        model.fit(race.X, race.y, sample_weight=race.weight)
-        model.callbacks = None
         self.rows_ = int(race.y.size)
-        return model
+        return self._fitted(outcome.estimator, race.X, race.y, race.weight, started)
+
+    def _learn_from_all(
+        self, X: Any, y: np.ndarray, weight: np.ndarray | None, outcome: Outcome, race: Race,
+        started: float,
+    ) -> None:  # fmt: skip
+        """The held-out rows too, if that fit is foreseen to end in time."""
+        left = started + self.budget - time.monotonic()
+        winner = next(r for r in race.runners if r.name == outcome.name)
+        if self.rows_ < race.y.size or winner.foreseen(outcome.params, y.size) > left:
+            return
+        params = rescaled(outcome.params, race.y.size, y.size)
+        model = clone(outcome.estimator).set_params(**params)
+        self.best_estimator_ = self._fitted(model, X, y, weight, started)
+        self.rows_ = int(y.size)
+
+    def _fitted(
+        self, model: Any, X: Any, y: np.ndarray, weight: np.ndarray | None, started: float
+    ) -> Any:
+        hard = started + 1.05 * self.budget
+        model.set_params(callbacks=[lambda event: time.monotonic() > hard])
+        model.fit(X, y, sample_weight=weight)
+        return model.set_params(callbacks=None)
+
+    def _score(self, X: Any, y: np.ndarray) -> float:
+        raise NotImplementedError
 
     def _told(self, trial: Trial) -> None:
         if self.verbose:
@@ -148,10 +174,11 @@ _SHARED = """
 
     Attributes
     ----------
-    best_estimator_ : the winner, fitted on all rows but the held-out ones
+    best_estimator_ : the winner, fitted on all rows
     learner_, best_params_, reason_ : who won, with which settings, and why
     held_out_score_ : float
-        {measure} on rows that neither the race nor the final fit has seen.
+        {measure} on a tenth of the rows that the race has not seen, by the winner fitted without
+        them.
     trials_ : list of dict
         Everything that was tried.
     rows_ : int
@@ -185,15 +212,14 @@ class AutoClassifier(ClassifierMixin, _Auto):
         if self.classes_.size < 2:
             raise ValueError(f"classification needs at least two classes, got {self.classes_}")
         weight = _input.check_weight(sample_weight, X)
-        held = self._race(X, y, weight)
-        self._calibrate()
-        self.held_out_score_ = float(np.mean(self.best_estimator_.predict(X[held]) == y[held]))
+        self._calibrate(self._race(X, y, weight))
         return self
 
-    def _calibrate(self) -> None:
+    def _score(self, X: Any, y: np.ndarray) -> float:
+        return float(np.mean(self.best_estimator_.predict(X) == y))
+
+    def _calibrate(self, race: Race) -> None:
         """On the scores that the winner gave to rows it had not seen."""
-        race = self._race_of
-        del self._race_of
         judged = next(r for r in race.runners if r.name == self.learner_)
         rows = race.validation
         scores = np.reshape(judged.model.decision_function(race.X[rows]), (rows.size, -1))
@@ -231,9 +257,10 @@ class AutoRegressor(RegressorMixin, _Auto):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoRegressor:
         X, y = _input.checked_Xy(self, X, y, reset=True, numeric=True)
         y = np.asarray(y, dtype=np.float64)
-        held = self._race(X, y, _input.check_weight(sample_weight, X))
-        del self._race_of
-        miss = self.best_estimator_.predict(X[held]) - y[held]
-        spread = float(np.sum((y[held] - y[held].mean()) ** 2))
-        self.held_out_score_ = 1.0 - float(np.sum(miss**2)) / max(spread, 1e-300)
+        self._race(X, y, _input.check_weight(sample_weight, X))
         return self
+
+    def _score(self, X: Any, y: np.ndarray) -> float:
+        miss = self.best_estimator_.predict(X) - y
+        spread = float(np.sum((y - y.mean()) ** 2))
+        return 1.0 - float(np.sum(miss**2)) / max(spread, 1e-300)

@@ -37,7 +37,7 @@ _VALIDATION, _MOST_VALIDATION = 0.2, 20_000
 _SURE = 0.1  # a larger model must be better at this level, or the smaller one is taken
 _NEARLY_ALL = 0.9  # share of the rows from which on a fit on all of them is not worth its time
 _LATER = 1.5  # every step has more of the time than the one before, by this factor
-_BEHIND = 3.0  # who is not in front may ask for time as if fits took so much longer
+_BEHIND = 2.0  # who is not in front may ask for time as if fits took so much longer
 
 
 class Trial(NamedTuple):
@@ -348,7 +348,7 @@ class Race:
         return train, rows[:size]
 
     def _sizes(self) -> list[int]:
-        sizes = [min(_FIRST_ROWS, self.train.size)]
+        sizes = [min(max(_FIRST_ROWS, self.train.size // _GROWTH**3), self.train.size)]
         while sizes[-1] < self.train.size:
             sizes.append(min(sizes[-1] * _GROWTH, self.train.size))
         return sizes
