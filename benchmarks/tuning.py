@@ -27,8 +27,9 @@ from thresher import LinearClassifier
 from thresher.tune import CSASampler, Float, KeyedRandomSampler, Space, TunedClassifier, sign_test
 
 TIMED = {"a9a": None, "covtype": 100_000, "mnist": 10_000}
-RANKED = ("a9a", "covtype", "mnist", "20news_binary", "cod_rna", "breast_cancer", "digits", "wine",
-          "blobs", "noise")  # fmt: skip
+RANKED = ("a9a", "covtype", "ijcnn1", "letter", "shuttle", "cod_rna", "breast_cancer", "digits",
+          "wine", "noise")  # fmt: skip
+BUNDLED = {"breast_cancer": load_breast_cancer, "digits": load_digits, "wine": load_wine}
 EVALUATIONS = 20
 LOW, HIGH = 1e-7, 1e-1
 
@@ -98,9 +99,7 @@ def _ranks(names: list[str]) -> str:
     }
     lines, scores = [], []
     for name in names:
-        if name in ("a9a", "covtype", "mnist", "20news_binary", "cod_rna") and not data.available(
-            name
-        ):
+        if name not in (*BUNDLED, "noise") and not data.available(name):
             lines.append([name, "not at hand", "", ""])
             continue
         X, y = _small(name)
@@ -138,19 +137,17 @@ def _tuned(X: Any, y: np.ndarray, sampler: Any, seed: int) -> float:
 
 
 def _small(name: str) -> tuple[Any, np.ndarray]:
-    """At most 2,000 rows: the number of evaluations matters here, not their cost."""
-    if name in ("breast_cancer", "digits", "wine"):
-        loader = {"breast_cancer": load_breast_cancer, "digits": load_digits, "wine": load_wine}
-        X, y = loader[name](return_X_y=True)
-        return X, (y > y.max() // 2).astype(int)
-    if name in ("blobs", "noise"):
+    """At most 2,000 rows in two classes: the number of evaluations matters here, not their cost."""
+    if name == "noise":
         rng = np.random.default_rng(0)
         X = rng.normal(size=(1000, 50))
-        signal = X[:, :5].sum(axis=1) + (3.0 if name == "noise" else 0.5) * rng.normal(size=1000)
-        return X, (signal > 0).astype(int)
-    split = data.load(name)
-    X, y = split.X[:2000], split.y[:2000]
-    return X, (y >= 5).astype(int) if name == "mnist" else y
+        return X, (X[:, :5].sum(axis=1) + 3.0 * rng.normal(size=1000) > 0).astype(int)
+    if name in BUNDLED:
+        X, y = BUNDLED[name](return_X_y=True)
+    else:
+        split = data.load(name)
+        X, y = split.X[:2000], split.y[:2000]
+    return X, (y > np.median(y)).astype(int) if np.unique(y).size > 2 else y
 
 
 if __name__ == "__main__":
