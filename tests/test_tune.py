@@ -443,7 +443,7 @@ def test_budget_is_kept(search, baseline, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     monkeypatch.setattr(time, "perf_counter", lambda: Clocked.now)
     m = tuned_table(
-        estimator=Clocked(seconds=0.02), n_trials=30, budget=1.5, search=search, baseline=baseline
+        estimator=Clocked(seconds=0.02), n_trials=90, budget=1.5, search=search, baseline=baseline
     )
     m.fit(X_TABLE, Y_TABLE)
     assert 1.2 < Clocked.now <= 1.5 + 1e-9
