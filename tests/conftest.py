@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -188,6 +189,22 @@ def penalty_examples(name, cls):
     if name == "box":
         return [cls(), cls(-0.7, 0.4), cls(0.0, math.inf)]
     return [cls(), cls(0.3)]
+
+
+@pytest.fixture
+def thresher(monkeypatch, capsys):
+    """Run a command in this process: (exit code, standard output, standard error)."""
+
+    def run(*words):
+        from thresher.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["thresher", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    return run
 
 
 @pytest.fixture(scope="session")

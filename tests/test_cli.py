@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from thresher import LinearClassifier, LinearRegressor, load_model
-from thresher.cli import main
 from thresher.cli.spelling import as_options
 
 COMMANDS = ("train", "predict", "evaluate", "inspect", "convert", "export", "report", "wizard",
@@ -38,20 +37,6 @@ def folder(tmp_path_factory):
     frame[n // 2 :].to_csv(folder / "two.csv", index=False)
     frame.to_csv(folder / "all.csv", index=False)
     return folder
-
-
-@pytest.fixture
-def thresher(monkeypatch, capsys):
-    """Run a command in this process: (exit code, standard output, standard error)."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["thresher", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return run
 
 
 @pytest.fixture(scope="module")

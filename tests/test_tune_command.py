@@ -15,7 +15,7 @@ import pytest
 from scipy.sparse import random as sparse_random
 
 from thresher import load_model, open_data, train
-from thresher.cli import main, show
+from thresher.cli import show
 from thresher.training import Training, run
 from thresher.training.at_hand import stratified_rows
 from thresher.training.checkpoint import Every
@@ -48,20 +48,6 @@ def folder(tmp_path_factory):
     rare.to_csv(folder / "rare.csv", index=False)
     rare[:4].assign(y=["a", "b", "a", "b"]).to_csv(folder / "four.csv", index=False)
     return folder
-
-
-@pytest.fixture
-def thresher(monkeypatch, capsys):
-    """Run a command in this process: (exit code, standard output, standard error)."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["thresher", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return run
 
 
 @pytest.fixture
