@@ -13,6 +13,7 @@ Hsieh, Si and Dhillon (2014), whose early prediction is this model without the s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -92,13 +93,12 @@ class LocalNystroem(FeatureMap):
         some = X if n <= self.sample else X[generator(seed, 16).choice(n, self.sample, False)]
         centres = lloyd(some, min(size, some.shape[0]), seed)
         cell = nearest(X, centres)
-        members = np.bincount(cell, minlength=centres.shape[0])
-        largest = np.flatnonzero(cell == members.argmax())
+        members = dict(_members(cell, centres.shape[0]))
+        largest = max(members.values(), key=len)
         self.kernel_ = resolve_kernel(self.kernel, self.gamma, X[largest], seed)
-        kept = np.flatnonzero(members)
-        self.centres_ = np.ascontiguousarray(centres[kept])
-        rows = [np.flatnonzero(cell == c) for c in kept]
-        self.maps_ = [self._one(X[r], None if y is None else y[r], seed) for r in rows]
+        self.centres_ = np.ascontiguousarray(centres[list(members)])
+        parts = members.values()
+        self.maps_ = [self._one(X[rows], None if y is None else y[rows], seed) for rows in parts]
         return self
 
     def _one(self, X: Any, y: np.ndarray | None, seed: int) -> Nystroem:
@@ -192,7 +192,7 @@ def _usual_cells(n: int) -> int:
     return min(max(n // _ROWS_PER_CELL, 1), _MOST_CELLS)
 
 
-def _members(cell: np.ndarray, cells: int) -> Any:
+def _members(cell: np.ndarray, cells: int) -> Iterator[tuple[int, np.ndarray]]:
     """Each cell that has rows, with its rows."""
     order = np.argsort(cell, kind="stable")
     ends = np.cumsum(np.bincount(cell, minlength=cells))

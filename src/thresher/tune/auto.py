@@ -62,8 +62,8 @@ class _Auto(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _race(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Race:
-        """Fit and judge ``best_estimator_``."""
+    def _race(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> tuple[Race, Any]:
+        """Fit and judge ``best_estimator_``; the winner as the race has judged it comes too."""
         if not (np.isfinite(self.budget) and self.budget > 0.0):
             raise ValueError(f"budget must be a positive number of seconds, got {self.budget}")
         started = time.monotonic()
@@ -83,7 +83,7 @@ class _Auto(BaseEstimator):
         self.held_out_score_ = self._score(X[held], y[held])
         self._learn_from_all(X, y, weight, outcome, race, started)
         self.seconds_ = time.monotonic() - started
-        return race
+        return race, outcome.winner.model
 
     def _runners(self, sparse: bool, seed: int) -> dict[str, Any]:
         known = contestants(self._regression, sparse, seed)
@@ -106,11 +106,10 @@ class _Auto(BaseEstimator):
     def _final(self, outcome: Outcome, race: Race, started: float) -> Any:
         """The winner on all rows of the race if there is time and need, else as it was judged."""
         left = started + self.budget - time.monotonic()
-        winner = next(r for r in race.runners if r.name == outcome.name)
         seen = outcome.rows == race.train.size and not race.refit
-        if seen or winner.foreseen(outcome.params, race.y.size) > left:
+        if seen or outcome.winner.foreseen(outcome.params, race.y.size) > left:
             self.rows_ = outcome.rows
-            return outcome.model
+            return outcome.winner.model
         self.rows_ = int(race.y.size)
         return self._fitted(outcome.estimator, race.X, race.y, race.weight, started)
 
@@ -120,8 +119,7 @@ class _Auto(BaseEstimator):
     ) -> None:  # fmt: skip
         """The held-out rows too, if that fit is foreseen to end in time."""
         left = started + self.budget - time.monotonic()
-        winner = next(r for r in race.runners if r.name == outcome.name)
-        if self.rows_ < race.y.size or winner.foreseen(outcome.params, y.size) > left:
+        if self.rows_ < race.y.size or outcome.winner.foreseen(outcome.params, y.size) > left:
             return
         params = rescaled(outcome.params, race.y.size, y.size)
         model = clone(outcome.estimator).set_params(**params)
@@ -212,18 +210,17 @@ class AutoClassifier(ClassifierMixin, _Auto):
         if self.classes_.size < 2:
             raise ValueError(f"classification needs at least two classes, got {self.classes_}")
         weight = _input.check_weight(sample_weight, X)
-        self._calibrate(self._race(X, y, weight))
+        self._calibrate(*self._race(X, y, weight))
         return self
 
     def _score(self, X: Any, y: np.ndarray) -> float:
         return float(np.mean(self.best_estimator_.predict(X) == y))
 
-    def _calibrate(self, race: Race) -> None:
+    def _calibrate(self, race: Race, judged: Any) -> None:
         """On the scores that the winner gave to rows it had not seen."""
-        judged = next(r for r in race.runners if r.name == self.learner_)
         rows = race.validation
-        scores = np.reshape(judged.model.decision_function(race.X[rows]), (rows.size, -1))
-        known = judged.model.classes_
+        scores = np.reshape(judged.decision_function(race.X[rows]), (rows.size, -1))
+        known = judged.classes_
         codes = np.searchsorted(known, race.y[rows])
         inside = np.isin(race.y[rows], known)
         if known.size < self.classes_.size or np.unique(codes[inside]).size < 2:

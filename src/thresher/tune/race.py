@@ -91,13 +91,16 @@ class Runner:
 class Outcome(NamedTuple):
     """The winner with its settings for all rows, why it was taken, and everything tried."""
 
-    name: str
+    winner: Runner  # with the model that was judged
     estimator: Any  # not fitted
     params: dict[str, Any]
-    model: Any  # the winner as it was judged, fitted on ``rows`` of the rows
-    rows: int
+    rows: int  # that the judged model was fitted on
     reason: str
     trials: list[Trial]
+
+    @property
+    def name(self) -> str:
+        return self.winner.name
 
 
 class Race:
@@ -116,6 +119,7 @@ class Race:
         self.regression, self.deadline, self.told = regression, deadline, told
         self.rng = np.random.default_rng(seed)
         self.jobs, self.lock = jobs, threading.Lock()
+        self.spaces: dict[tuple[str, int], Space] = {}
         self.X, self.y, self.weight = X, y, weight
         self.train, self.validation = self._split()
         self.refit = refit or self.train.size < _NEARLY_ALL * self.y.size
@@ -141,8 +145,7 @@ class Race:
         assert winner.best is not None
         params = winner.units | rescaled(winner.best.params, winner.best.rows, self.y.size)
         estimator = clone(winner.estimator).set_params(**params)
-        model, rows = winner.model, winner.best.rows
-        return Outcome(winner.name, estimator, params, model, rows, reason, tried)
+        return Outcome(winner, estimator, params, winner.best.rows, reason, tried)
 
     def _rung(self, alive: list[Runner], rows: int, patience: float, share: float) -> list[Runner]:
         """Everyone's best settings on so many rows, then new settings while the time lasts."""
@@ -234,18 +237,24 @@ class Race:
     def _proposal(self, runner: Runner, part: np.ndarray) -> dict[str, Any]:
         """A step from the best settings, mostly; or a new start."""
         assert runner.best is not None
-        declared = space_for(runner.estimator, self.X[part], self.y[part])
-        size = capacity(runner.estimator, part.size)
-        space = Space({**declared.dimensions, **declared.constants, **size})
-        context = context_of(runner.estimator)
-        drawn = space.sample(self.rng, context)
+        space = self._space(runner, part)
+        drawn = space.sample(self.rng, context_of(runner.estimator))
         if len(runner.trials) % 4 == 3:
             return drawn
-        if size and len(runner.trials) % 4 == 1:
+        if capacity(runner.estimator, part.size) and len(runner.trials) % 4 == 1:
             return larger(runner.estimator, runner.best.params, part.size)
         width = 0.3 / math.sqrt(1 + len(runner.trials) / 4)
         return {k: self._near(space, k, runner.best.params.get(k), v, width)
                 for k, v in drawn.items()}  # fmt: skip
+
+    def _space(self, runner: Runner, part: np.ndarray) -> Space:
+        """What the learner declares for these rows, and the size of its model; found once."""
+        key = (runner.name, part.size)
+        if key not in self.spaces:
+            declared = space_for(runner.estimator, self.X[part], self.y[part])
+            size = capacity(runner.estimator, part.size)
+            self.spaces[key] = Space({**declared.dimensions, **declared.constants, **size})
+        return self.spaces[key]
 
     def _near(self, space: Space, name: str, old: Any, drawn: Any, width: float) -> Any:
         """A number close to the old one; a choice changes now and then.
@@ -284,14 +293,18 @@ class Race:
         trial = Trial(runner.name, params, int(part.size), loss, seconds, size, problem)
         with self.lock:
             runner.trials.append(trial)
-            if misses is not None and self._better(trial, runner.best):
+            if misses is not None and self._better(trial, runner):
                 runner.best, runner.misses, runner.model = trial, misses, model
             if self.told is not None:
                 self.told(trial)
 
-    def _better(self, trial: Trial, best: Trial | None) -> bool:
-        """Of equals the one that has seen more rows."""
-        return best is None or (trial.loss, -trial.rows) < (best.loss, -best.rows)
+    def _better(self, trial: Trial, runner: Runner) -> bool:
+        """Than the runner's best; one that has seen more rows need only be within its error."""
+        if runner.best is None:
+            return True
+        if trial.rows > runner.best.rows:
+            return trial.loss <= runner.best.loss + self._error_of(runner)
+        return trial.loss < runner.best.loss
 
     def _misses(self, model: Any) -> np.ndarray:
         """1 for every validation row in the wrong class, or its squared miss."""
