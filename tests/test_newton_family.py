@@ -105,11 +105,28 @@ def test_a_penalty_of_a_user_gives_its_exact_model():
 
 
 def test_a_sampled_hessian_changes_the_steps_and_not_the_model():
-    X, y, _ = data(n=2000)
+    X, y, _ = data(n=10_000)
     few, f_few = solve(ProximalNewton(hessian_rows=1), Logistic(), L1(0.05), X, y, 1e-9)
-    _, f_all = solve(ProximalNewton(), Logistic(), L1(0.05), X, y, 1e-9)
+    _, f_all = solve(ProximalNewton(hessian_rows=10_000), Logistic(), L1(0.05), X, y, 1e-9)
     assert few.status is Status.CONVERGED
     assert f_few == pytest.approx(f_all, rel=1e-6)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_a_sampled_hessian_is_not_misled_by_rare_features(layout):
+    """Features that a sample misses, and indicators that add up to one, seem flat in it."""
+    rng = np.random.default_rng(3)
+    n = 20_000
+    groups = np.eye(15)[rng.integers(0, 15, n)]
+    rare = np.where(rng.random((n, 15)) < 3e-4, 50.0, 0.0)
+    X = np.column_stack([groups, rare])
+    y = np.where(X @ rng.normal(size=30) + rng.normal(size=n) > 0, 1.0, -1.0)
+    few, f_few = solve(ProximalNewton(hessian_rows=1), Logistic(), L1(1e-4), layout(X), y, 1e-7)
+    full = ProximalNewton(hessian_rows=n)
+    _, f_all = solve(full, Logistic(), L1(1e-4), layout(X), y, 1e-7)
+    assert few.status is Status.CONVERGED
+    assert few.passes <= 20
+    assert f_few == pytest.approx(f_all, rel=1e-5)
 
 
 # ------------------------------------------------ losses with kinks

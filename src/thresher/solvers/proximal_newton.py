@@ -7,7 +7,7 @@ with any separable penalty psi that has a proximal map.  Each iteration
 1. takes the full gradient g, one pass over the rows;
 2. puts into the working set A the non-zero weights and the coordinates that a proximal gradient
    step would move most (at most as many new ones as A had, so that A grows with the model);
-3. forms the Hessian on A only, from a sample of the rows where they abound;
+3. forms the Hessian on A only, its correlations from a sample of the rows where they abound;
 4. minimises the quadratic model plus psi over A by coordinate descent, and searches the line.
 
 It is the local phase of RDA+ (S. Lee's thesis, chapter 2), where Newton steps are taken on the
@@ -33,6 +33,9 @@ from thresher.solvers.newton import derivatives, predict, shifted_loss
 
 __all__ = ["ProximalNewton"]
 
+_DENSE = 0.25  # share of stored elements from which on rows are taken as dense
+_BLOCK = 4096  # dense rows whose outer products are summed by one matrix product
+
 
 class ProximalNewtonState(NamedTuple):
     w: np.ndarray
@@ -50,8 +53,11 @@ def _moves(w, gradient, scale, penalty, out):
 
 
 @njit(cache=True, nogil=True)
-def _restricted_hessian(rows, y, weight, order, loss, p, place, hessian):
-    """Sum of curvature x x' over the coordinates with place[j] >= 0; the intercept's comes last."""
+def _add_sparse_rows(rows, y, weight, order, loss, p, place, hessian):
+    """hessian += curvature x x' over the coordinates with place[j] >= 0; the intercept is last.
+
+    Each pair is added once, on either side of the diagonal.
+    """
     last = hessian.shape[0] - 1
     spots = np.empty(last, np.int64)
     values = np.empty(last)
@@ -74,6 +80,36 @@ def _restricted_hessian(rows, y, weight, order, loss, p, place, hessian):
                 line[spots[b]] += scaled * values[b]
             hessian[last, spots[a]] += scaled
         hessian[last, last] += h
+
+
+@njit(cache=True, nogil=True)
+def _weighted_block(rows, y, weight, order, loss, p, place, block):
+    """The rows' chosen columns and a one, each row times the root of its curvature."""
+    last = block.shape[1] - 1
+    for r in range(order.size):
+        i = order[r]
+        root = math.sqrt(weight[i] * loss.curvature(y[i], p[i]))
+        for k in range(rows.start(i), rows.stop(i)):
+            spot = place[rows.column(i, k)]
+            if spot >= 0:
+                block[r, spot] = root * rows.element(i, k)
+        block[r, last] = root
+
+
+@njit(cache=True, nogil=True)
+def _diagonal(rows, y, weight, order, loss, p, place, diagonal):
+    """The diagonal of the restricted Hessian."""
+    for r in range(order.size):
+        i = order[r]
+        h = weight[i] * loss.curvature(y[i], p[i])
+        if h == 0.0:
+            continue
+        for k in range(rows.start(i), rows.stop(i)):
+            spot = place[rows.column(i, k)]
+            if spot >= 0:
+                x = rows.element(i, k)
+                diagonal[spot] += h * x * x
+        diagonal[-1] += h
 
 
 @njit(cache=True, nogil=True)
@@ -207,11 +243,10 @@ class ProximalNewton(Solver):
     ) -> np.ndarray:  # fmt: skip
         place = np.full(problem.n_features, -1, np.int64)
         place[chosen] = np.arange(chosen.size)
-        hessian = np.zeros((chosen.size + 1, chosen.size + 1))
         order = self._hessian_rows(problem, s, chunk, chosen.size)
-        _restricted_hessian(*chunk._replace(order=order), problem.loss, s.p, place, hessian)
-        hessian = hessian + hessian.T
-        hessian[np.diag_indices_from(hessian)] *= 0.5
+        hessian = _restricted_hessian(problem, chunk._replace(order=order), s.p, place)
+        if order.size < chunk.order.size:
+            _mend(hessian, problem, chunk, s.p, place, order)
         hessian /= float(np.sum(chunk.weight[order]))
         trace = float(np.trace(hessian)) / hessian.shape[0]
         hessian[np.diag_indices_from(hessian)] += 1e-10 * max(trace, 1e-300)
@@ -227,7 +262,7 @@ class ProximalNewton(Solver):
     ) -> np.ndarray:
         """A random part of the rows, large enough for a Hessian of this size."""
         enough = max(self.hessian_rows, 50 * size)
-        if chunk.order.size <= 2 * enough:
+        if chunk.order.size <= 4 * enough:
             return chunk.order
         return np.sort(generator(problem.seed, 6, s.step).choice(chunk.order, enough))
 
@@ -238,3 +273,43 @@ class ProximalNewton(Solver):
         self, problem: Problem, state: ProximalNewtonState, before: np.ndarray, after: np.ndarray
     ) -> float:
         return state.residual_
+
+
+def _restricted_hessian(
+    problem: Problem, chunk: Chunk, p: np.ndarray, place: np.ndarray
+) -> np.ndarray:
+    """Sum of curvature x x' over the coordinates with place[j] >= 0; the intercept's comes last.
+
+    In single precision: it bends the step only, the gradient says where to.
+    """
+    rows, y, weight, order = chunk
+    size = int(np.max(place)) + 2
+    hessian = np.zeros((size, size), np.float32)
+    if rows.stored < _DENSE * rows.shape[0] * rows.shape[1]:
+        _add_sparse_rows(*chunk, problem.loss, p, place, hessian)
+        hessian += hessian.T
+        hessian[np.diag_indices_from(hessian)] *= 0.5
+        return hessian
+    for first in range(0, order.size, _BLOCK):
+        part = order[first : first + _BLOCK]
+        block = np.zeros((part.size, size), np.float32)
+        _weighted_block(rows, y, weight, part, problem.loss, p, place, block)
+        hessian += block.T @ block
+    return hessian
+
+
+def _mend(
+    hessian: np.ndarray, problem: Problem, chunk: Chunk, p: np.ndarray, place: np.ndarray,
+    sample: np.ndarray,
+) -> None:  # fmt: skip
+    """Add what the sample's diagonal lacks of that of all rows, and a ridge for its errors.
+
+    Where a feature is too rare for the sample, or a sum of features constant in it, there would
+    seem to be no curvature, and the step would have no end.
+    """
+    exact = np.zeros(hessian.shape[0])
+    _diagonal(*chunk, problem.loss, p, place, exact)
+    exact *= np.sum(chunk.weight[sample]) / np.sum(chunk.weight[chunk.order])
+    missing = np.maximum(exact - np.diag(hessian), 0.0)
+    doubt = 0.1 * hessian.shape[0] / sample.size
+    hessian[np.diag_indices_from(hessian)] += missing + doubt * exact
