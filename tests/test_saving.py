@@ -331,7 +331,8 @@ def test_registered_names_must_be_registered_here(tmp_path, monkeypatch):
     X, y = make_data(n=60, d=4)
     register("cubic_for_test", Cubic)
     try:
-        model = LinearClassifier("cubic_for_test", solver="sgd", max_iter=1).fit(X, y)
+        named = LinearClassifier("cubic_for_test", solver="sgd", max_iter=1, random_state=0)
+        model = named.fit(X, y)
         check_same_predictions(model, reloaded(model, tmp_path / "m"), X)
     finally:
         del LOSSES["cubic_for_test"]
