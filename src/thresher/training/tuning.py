@@ -23,6 +23,7 @@ from thresher.training.at_hand import AtHand, first_rows, rows_in_memory, strati
 from thresher.training.choosing import Choice, for_all_rows
 from thresher.training.intake import Intake
 from thresher.tune.criteria import CRITERIA, Criterion, resolve_criterion
+from thresher.tune.records import plain
 from thresher.tune.space import Space
 from thresher.tune.spaces import context_of, space_for
 
@@ -218,8 +219,8 @@ class Tuner:
             "ended": _STOPPED.get(search.ended_, search.ended_),
             "criterion": self.criterion.name,
             "direction": "maximize" if self.criterion.maximise else "minimize",
-            "search": _plain(how.search),
-            "cv": _plain(how.cv),
+            "search": plain(how.search),
+            "cv": plain(how.cv),
             "folds": len(search.folds_),
             "rows": rows.size,
             "sample": rows.told,
@@ -228,7 +229,7 @@ class Tuner:
             "default": search.baseline_score_,
             "helped": helped,
             "significance": {k: c._asdict() for k, c in search.significance_.items()},
-            "given": {name: _plain(value) for name, value in self.params.items()},
+            "given": {name: plain(value) for name, value in self.params.items()},
             "passes": self.passes,
         }
 
@@ -285,7 +286,7 @@ def _certainty(story: dict[str, Any]) -> str:
 def _trial(trial: dict[str, Any]) -> dict[str, Any]:
     """A trial as it is kept with the model; a score is that of all folds."""
     done = trial["state"] == "complete" and math.isfinite(trial["value"])
-    params = {name: _plain(value) for name, value in trial["params"].items()}
+    params = {name: plain(value) for name, value in trial["params"].items()}
     known = {name: trial[name] for name in ("folds", "state", "seconds", "reason", "phase")}
     score = trial["value"] if done else None
     return {"number": trial["number"] + 1, "params": params, "score": score, **known}
@@ -298,11 +299,6 @@ def _default(score: float) -> dict[str, Any]:
 
 def _python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _plain(value: Any) -> Any:
-    value = _python(value)
-    return value if isinstance(value, bool | int | float | str | None) else repr(value)
 
 
 def _short(value: Any) -> str:

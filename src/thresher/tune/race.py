@@ -26,6 +26,7 @@ from sklearn.base import clone
 
 from thresher.tune.capacity import capacity, larger, rescaled, smaller, work
 from thresher.tune.cube import from_unit, reflect, to_unit
+from thresher.tune.records import plain
 from thresher.tune.significance import sign_test
 from thresher.tune.space import Choice, Space
 from thresher.tune.spaces import context_of, space_for
@@ -52,7 +53,7 @@ class Trial(NamedTuple):
     problem: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        params = {"learner": self.runner, **{k: _plain(v) for k, v in self.params.items()}}
+        params = {"learner": self.runner, **{k: plain(v) for k, v in self.params.items()}}
         known = {"rows": self.rows, "seconds": self.seconds, "size": self.size}
         score = self.loss if math.isfinite(self.loss) else None
         return {"params": params, "score": score, **known, "problem": self.problem}
@@ -384,7 +385,3 @@ def _size(model: Any) -> int:
         for a in [*arrays, landmarks]
         if a is not None
     )
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float | str | None) else repr(value)

@@ -14,7 +14,13 @@ from optuna.trial import FrozenTrial, TrialState
 from thresher.tune.pruning import fold_scores
 from thresher.tune.space import Space
 
-__all__ = ["Record", "SearchFailed", "TrialEvent", "failure_report"]
+__all__ = ["Record", "SearchFailed", "TrialEvent", "failure_report", "plain"]
+
+
+def plain(value: Any) -> Any:
+    """A setting as JSON can keep it: a number, a string, or how an object is written."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, bool | int | float | str | None) else repr(value)
 
 
 class SearchFailed(ValueError):
