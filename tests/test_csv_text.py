@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.utils import murmurhash3_32
 
 from conftest import JIT_DISABLED
+from thresher.data._bytes import after_lines, survey
 from thresher.data._csv_text import (
     END,
     FULL,
@@ -62,7 +63,7 @@ def expected(fields, nulls=NULLS):
 def parse(text, start=0, rows=50, **options):
     features, target, weight = room(rows)
     n, position, why = parse_lines(plan(**options), text, start, features, target, weight, 0)
-    assert (features[n + 1 :] == -7.0).all()  # an odd line may have been written half
+    assert (features[n + 2 :] == -7.0).all()  # an odd line and its pair may be written half
     return (features[:n], target[:n], weight[:n]), position, why
 
 
@@ -273,3 +274,54 @@ def test_random_bytes_give_rows_that_python_gives_too(text):
                 row += 1
         assert why in (END, ODD)
         position = stop if why == END else text.find(b"\n", stop) + 1 or len(text)
+
+
+SHORT = st.one_of(
+    st.floats(-200.0, 200.0).map(lambda x: f"{x:.6f}"),
+    st.integers(-(10**8), 10**8).map(str),
+    st.sampled_from(["-0.000000", "5.", "12345678.1234567", "123456789", "1.12345678"]),
+)
+ODD_ONES = st.sampled_from(["", "NA", "1e-3", " 7", ".5", "x", '"1"', "-", "1.2.3", "1,2", "1\n"])
+
+
+@FUZZ
+@given(st.lists(st.lists(SHORT, min_size=3, max_size=3), min_size=1, max_size=40), st.data())
+def test_lines_read_in_pairs_are_read_as_alone(lines, data):
+    for _ in range(data.draw(st.integers(0, 3))):
+        line = data.draw(st.sampled_from(lines))
+        line[data.draw(st.integers(0, 2))] = data.draw(ODD_ONES)
+    numbers = line_plan([NUMBER] * 3, [0, -1, 1], [None] * 3, 0, NULLS, ord(","))
+    newline = data.draw(st.sampled_from(["\n", "\r\n"]))
+    text = "".join(",".join(line) + newline for line in lines).encode()
+
+    def read(text, start, rows):
+        arrays = room(rows, 2)
+        n, position, why = parse_lines(numbers, text, start, *arrays, 0)
+        return [array[:n].tolist() for array in arrays[:2]], position, why
+
+    (features, target), position, why = read(text, 0, text.count(b"\n"))
+    end, alone = 0, ([], [])
+    while end < len(text):
+        (x, y), end, stopped = read(text, end, 1)  # no room for a second line
+        if stopped == ODD:
+            break
+        alone[0].extend(x)
+        alone[1].extend(y)
+    assert (position, why) == (end, ODD if end < len(text) else END)
+    np.testing.assert_array_equal(features, np.reshape(alone[0], (-1, 2)).tolist())
+    np.testing.assert_array_equal(target, alone[1])
+
+
+@given(
+    st.binary(max_size=100), st.integers(0, 5), st.sampled_from([b"", b'"', b"\x80", b"\n" * 40])
+)
+def test_survey_and_lines_against_bytes(data, lines, more):
+    data = bytes(c & 127 for c in data).replace(b'"', b"\n") + more
+    array = np.frombuffer(data, np.uint8)
+    special = b'"' in data or not data.isascii()
+    assert survey(array) == (data.count(b"\n"), special)
+    pieces = data.split(b"\n")
+    if 0 < lines < len(pieces):
+        assert after_lines(array, lines) == (len(b"\n".join(pieces[:lines])) + 1, lines)
+    elif lines:
+        assert after_lines(array, lines) == (len(data), len(pieces) - 1)

@@ -7,6 +7,7 @@ for them and checks every read against the end of the buffer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from numba.extending import intrinsic
 __all__ = [
     "PAD",
     "U",
+    "after_line",
+    "after_lines",
     "after_newline",
     "as_bytes",
     "at",
@@ -29,11 +32,13 @@ __all__ = [
     "peek",
     "pointer",
     "product",
+    "survey",
 ]
 
 U = np.uint64
 _SEEN = 32  # bytes looked at together
 _UNSEEN = 0xFFFFFFFF00000000
+_ALL_SEEN = U(0x00000000FFFFFFFF)
 #: bytes that must be readable after the byte that ends a number
 PAD = _SEEN + 8
 
@@ -65,17 +70,41 @@ def _at(typing_context: Any, text: Any, p: Any) -> Any:
     return (types.int64 if is_byte else text.dtype)(text, types.int64), emit
 
 
-def _marks(typing_context: Any, text: Any, p: Any) -> Any:
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        byte, word = ir.IntType(8), ir.IntType(64)
-        vector = ir.VectorType(byte, _SEEN)
-        place = builder.bitcast(builder.gep(args[0], [args[1]]), vector.as_pointer())
-        digits = builder.sub(builder.load(place, align=1), vector([48] * _SEEN))
-        flags = builder.icmp_unsigned(">", digits, vector([9] * _SEEN))
-        bits = builder.zext(builder.bitcast(flags, ir.IntType(_SEEN)), word)
-        return builder.or_(bits, word(_UNSEEN))
+def _flags(test: Callable[[Any, Any, Any], Any]) -> Any:
+    """Bit k tells what ``test(builder, vector type, bytes)`` says of byte p + k; others are set."""
 
-    return types.uint64(text, types.int64), emit
+    def flags(typing_context: Any, text: Any, p: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            vector, word = ir.VectorType(ir.IntType(8), _SEEN), ir.IntType(64)
+            place = builder.bitcast(builder.gep(args[0], [args[1]]), vector.as_pointer())
+            found = test(builder, vector, builder.load(place, align=1))
+            bits = builder.zext(builder.bitcast(found, ir.IntType(_SEEN)), word)
+            return builder.or_(bits, word(_UNSEEN))
+
+        return types.uint64(text, types.int64), emit
+
+    return flags
+
+
+def _no_digit(builder: Any, vector: Any, seen: Any) -> Any:
+    digits = builder.sub(seen, vector([48] * _SEEN))
+    return builder.icmp_unsigned(">", digits, vector([9] * _SEEN))
+
+
+def _newline(builder: Any, vector: Any, seen: Any) -> Any:
+    return builder.icmp_unsigned("==", seen, vector([10] * _SEEN))
+
+
+def _special(builder: Any, vector: Any, seen: Any) -> Any:
+    quotes = builder.icmp_unsigned("==", seen, vector([34] * _SEEN))
+    return builder.or_(quotes, builder.icmp_signed("<", seen, vector([0] * _SEEN)))
+
+
+def _ones(typing_context: Any, x: Any) -> Any:
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), emit
 
 
 def _zeros_counter(name: str) -> Any:
@@ -121,11 +150,25 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
             raise IndexError(p)
         return text[p].item()
 
-    def marks(text: np.ndarray, p: Any) -> Any:
+    def _seen(text: np.ndarray, p: Any) -> list[int]:
         seen = text[p : p + _SEEN].tolist()
         if p < 0 or len(seen) < _SEEN:
             raise IndexError(f"{_SEEN} bytes at {p} of {text.size}")
-        return U(sum(1 << k for k, c in enumerate(seen) if not 48 <= c <= 57) | _UNSEEN)
+        return seen
+
+    def marks(text: np.ndarray, p: Any) -> Any:
+        flags = (1 << k for k, c in enumerate(_seen(text, p)) if not 48 <= c <= 57)
+        return U(sum(flags) | _UNSEEN)
+
+    def newlines(text: np.ndarray, p: Any) -> Any:
+        return U(sum(1 << k for k, c in enumerate(_seen(text, p)) if c == 10) | _UNSEEN)
+
+    def specials(text: np.ndarray, p: Any) -> Any:
+        flags = (1 << k for k, c in enumerate(_seen(text, p)) if c == 34 or c >= 128)
+        return U(sum(flags) | _UNSEEN)
+
+    def ones(x: Any) -> Any:
+        return int(x).bit_count()
 
     def ctz(x: Any) -> Any:
         return (int(x) & -int(x)).bit_length() - 1 if x else 64
@@ -146,7 +189,13 @@ else:
     #: ``at(text, p)``: the byte at p, as an integer; or the element, for other arrays
     at = intrinsic(_at)  # type: ignore[assignment]
     #: ``marks(text, p)``: bit k is set if byte p + k is not a digit, k < 32; all others are
-    marks = intrinsic(_marks)  # type: ignore[assignment]
+    marks = intrinsic(_flags(_no_digit))  # type: ignore[assignment]
+    #: ``newlines(text, p)``: the same, if byte p + k is a newline
+    newlines = intrinsic(_flags(_newline))  # type: ignore[assignment]
+    #: ``specials(text, p)``: the same, if byte p + k is a quote or beyond ASCII
+    specials = intrinsic(_flags(_special))  # type: ignore[assignment]
+    #: how many bits are set
+    ones = intrinsic(_ones)  # type: ignore[assignment]
     #: zero bits below the lowest one, above the highest one; 64 if there is none
     ctz = intrinsic(_zeros_counter("llvm.cttz.i64"))  # type: ignore[assignment]
     clz = intrinsic(_zeros_counter("llvm.ctlz.i64"))  # type: ignore[assignment]
@@ -161,6 +210,43 @@ def as_bytes(block: Any) -> np.ndarray:
         data = data[:]
         data.flags.writeable = False
     return data
+
+
+@njit(cache=True, nogil=True)
+def survey(data):
+    """The number of newlines, and whether there is any quote or byte beyond ASCII: one pass."""
+    text, found, special = pointer(data), np.int64(0), U(0)
+    whole = data.size - data.size % _SEEN
+    for p in range(0, whole, _SEEN):
+        found += ones(newlines(text, p)) - _SEEN  # less the bits that stand for no byte
+        special |= specials(text, p)
+    special &= _ALL_SEEN
+    for p in range(whole, data.size):
+        c = at(text, p)
+        found += c == 10
+        special |= U(c == 34 or c > 127)
+    return found, special != U(0)
+
+
+@njit(cache=True, nogil=True)
+def after_line(text, p):
+    """The position after the next newline from ``p`` on. Needs the padding."""
+    while True:
+        k = ctz(newlines(text, p))
+        if k < _SEEN:
+            return p + k + 1
+        p += _SEEN
+
+
+@njit(cache=True, nogil=True)
+def after_lines(data, lines):
+    """The position after so many newlines (or the end), and how many there are up to it."""
+    found = 0
+    for p in range(data.size):
+        found += data[p] == 10
+        if found == lines:
+            return p + 1, found
+    return data.size, found
 
 
 @njit(cache=True, nogil=True)

@@ -20,6 +20,7 @@ from numba import njit
 
 from thresher.data._bytes import (
     PAD,
+    after_line,
     after_newline,
     as_bytes,
     at,
@@ -31,7 +32,7 @@ from thresher.data._bytes import (
     pointer,
     product,
 )
-from thresher.data._numbers import HARD, OK, parse_number, scan, scan_any
+from thresher.data._numbers import HARD, OK, parse_number, scan, scan_any, scan_short
 
 __all__ = [
     "END",
@@ -52,6 +53,7 @@ SKIP, NUMBER, WORD, HASH = 0, 1, 2, 3
 _NOWHERE = -3
 _CHECKED = 4  # a number in a file where some numbers mean "missing"
 END, FULL, ODD = 0, 1, 2
+_ALONE = 8  # lines that are read one by one after two that are not all short numbers
 
 U = np.uint64
 _LOW7 = U(0x7F7F7F7F7F7F7F7F)
@@ -298,16 +300,52 @@ def _is_blank(text, p):
 
 
 @njit(cache=True, nogil=True)
+def _two_lines(plan, text, p, q, features, target, weight, row):
+    """Read the lines at ``p`` and ``q``: the position after both, -1 unless all is short numbers.
+
+    A field starts where the last one ended; while the processor waits to know where that is, it
+    works on the other line.
+    """
+    kinds, places, end_marks = plan.kinds, plan.places, plan.end_marks
+    for column in range(kinds.size):
+        kind, end_mark = kinds[U(column)], end_marks[U(column)]
+        a, p = scan_short(text, p, marks(text, p))
+        b, q = scan_short(text, q, marks(text, q))
+        if kind != NUMBER or p < 0 or q < 0:
+            return np.int64(-1)
+        if end_mark == 10:
+            p, q = p + (at(text, p) == 13), q + (at(text, q) == 13)
+        if at(text, p) != end_mark or at(text, q) != end_mark:
+            return np.int64(-1)
+        p, q, place = p + 1, q + 1, places[U(column)]
+        if place >= 0:
+            features[U(row), U(place)], features[U(row + 1), U(place)] = a, b
+        elif place == -1:
+            target[U(row)], target[U(row + 1)] = a, b
+        elif place == -2:
+            weight[U(row)], weight[U(row + 1)] = a, b
+    return q
+
+
+@njit(cache=True, nogil=True)
 def _parse(plan, data, p, stop, features, target, weight, row):
     """Read lines from ``p`` until ``stop``, the start of a line: (rows, position, why)."""
     kinds, places, masks, end_marks = plan.kinds, plan.places, plan.masks, plan.end_marks
     delimiter = plan.delimiter
     table, text = _table(plan), pointer(data)
-    last = kinds.size - 1
+    last, alone = kinds.size - 1, 0
     while p < stop:
         if row >= features.shape[0]:
             return row, p, FULL
-        start = p
+        if alone == 0:
+            q, end = after_line(text, p), np.int64(-1)
+            if q < stop and row + 1 < features.shape[0]:
+                end = _two_lines(plan, text, p, q, features, target, weight, row)
+            if end >= 0:
+                row, p = row + 2, end
+                continue
+            alone = _ALONE
+        start, alone = p, alone - 1
         if at(text, p) <= 32 and _is_blank(text, p):
             return row, start, ODD
         for column in range(kinds.size):
@@ -346,7 +384,8 @@ def parse_lines(
     """Read lines from byte ``start`` into ``features[first_row:]``: (rows, position, why).
 
     ``why`` it stopped: END of the block, FULL arrays, or an ODD line; ``position`` is where the
-    next line starts.  The block holds whole lines, the last may lack its newline.
+    next line starts.  The block holds whole lines, the last may lack its newline.  Up to two rows
+    beyond those counted may have been written half.
     """
     data = as_bytes(block)
     row, position, why = first_row, start, END

@@ -35,6 +35,7 @@ __all__ = [
     "parse_number",
     "scan",
     "scan_any",
+    "scan_short",
 ]
 
 OK, HARD, NOT_A_NUMBER = 0, 1, 2
@@ -58,12 +59,23 @@ _SIGNS = np.array([1.0, -1.0])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def eight_digits(text, p, n):
-    """The number that the ``n`` digits at ``p`` spell, 1 <= n <= 8. No step overflows."""
-    word = (peek(text, p) ^ _ZEROS) << U(64 - 8 * n)  # zeros in front, what follows shifted out
+def _digits(text, p, n):
+    """The ``n`` digits at ``p``, 1 <= n <= 8, one per byte of a word, the last in the top byte."""
+    return (peek(text, p) ^ _ZEROS) << U(64 - 8 * n)  # zeros in front, what follows shifted out
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _spelled(word):
+    """The number that eight digits in the bytes of a word spell. No step overflows."""
     word = (word * _TEN + (word >> _B8)) & _PAIRS
     word = (word * _HUNDRED + (word >> _B16)) & _FOURS
     return (word * _TEN4 + (word >> _B32)) & _EIGHT
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def eight_digits(text, p, n):
+    """The number that the ``n`` digits at ``p`` spell, 1 <= n <= 8."""
+    return _spelled(_digits(text, p, n))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -224,6 +236,20 @@ def parse_number(data, start, stop):
     return value, OK if code == OVERFLOW else code
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _sides(text, start, seen):
+    """(Minus?, digits before the point, digits after it, the end) of what looks like a number."""
+    negative = np.int64(at(text, start) == 45)
+    seen = seen & _NOT_FIRST
+    size = ctz(seen)
+    before, after = size - negative, np.int64(0)
+    if at(text, start + size) == 46:
+        seen = seen & (seen - _ONE)
+        after = ctz(seen) - size - 1
+        size += 1 + after
+    return negative, before, after, start + size
+
+
 @njit(cache=True, nogil=True)
 def _scan_long(text, start, before, after, end):
     """``scan`` for more: up to 19 digits and an exponent here, anything in ``scan_any``.
@@ -261,15 +287,7 @@ def scan(text, start, seen):
     files: up to 8 digits before the point and up to 7 after it, no exponent.
     """
     first = at(text, start)
-    negative = np.int64(first == 45)
-    seen = seen & _NOT_FIRST
-    size = ctz(seen)
-    before, after = size - negative, np.int64(0)
-    if at(text, start + size) == 46:
-        seen = seen & (seen - _ONE)
-        after = ctz(seen) - size - 1
-        size += 1 + after
-    end = start + size
+    negative, before, after, end = _sides(text, start, seen)
     c = at(text, end)
     if first - 48 + 64 * negative < 0 or first > 57 or (c >= 48 and c <= 57):
         before = np.int64(-1)  # starts with no digit, or does not end in sight
@@ -280,3 +298,24 @@ def scan(text, start, seen):
         return _SIGNS[U(negative)] * np.float64(np.int64(whole)), end, OK
     whole = whole * _WHOLE_TENS[U(after)] + eight_digits(text, end - after, after)
     return _SIGNS[U(negative)] * (np.float64(np.int64(whole)) / _TENS[U(after)]), end, OK
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def scan_short(text, start, seen):
+    """The digits at ``start`` with their sign and point: (value, position after them).
+
+    Up to 8 digits before the point and 7 after it; more, or none, make the position -1.  What may
+    follow, an exponent for one, is for the caller to notice.  ``seen`` is that of ``scan``.
+    """
+    negative, before, after, end = _sides(text, start, seen)
+    if np.int64(seen & _ONE) != negative or before < 1 or before > 8 or after > 7:
+        return 0.0, np.int64(-1)
+    word = _digits(text, start + negative, before)
+    if after == 0:
+        return _SIGNS[U(negative)] * np.float64(np.int64(_spelled(word))), end
+    fraction = _digits(text, end - after, after)
+    if before + after <= 8:  # both sides of the point in one word
+        whole = _spelled((word >> U(8 * after)) | fraction)
+    else:
+        whole = _spelled(word) * _WHOLE_TENS[U(after)] + _spelled(fraction)
+    return _SIGNS[U(negative)] * (np.float64(np.int64(whole)) / _TENS[U(after)]), end

@@ -21,7 +21,7 @@ import pyarrow.csv as pa_csv
 from numba import njit
 
 from thresher.data import _csv_text, dialect
-from thresher.data._bytes import after_newline, count
+from thresher.data._bytes import after_lines, after_newline, count
 from thresher.data.columns import needed_columns, raw_table
 from thresher.data.encode import Block, Encoder, Origin, Raw
 from thresher.data.errors import BadCell, BadRows, DataError
@@ -83,16 +83,17 @@ class CsvSource(Files, Table):
         parts: list[np.ndarray] = []
         none = np.empty(0)
         for block, head in self._text(hold=True):
-            values = np.empty((block.newlines + 1, k))
-            rows, end, _ = _csv_text.parse_lines(plan, block.data, 0, values, none, none, 0)
-            if end < block.data.size or head.names != self.names:
+            values = np.empty((min(block.newlines + 1, wanted), k))
+            rows, _, why = _csv_text.parse_lines(plan, block.data, 0, values, none, none, 0)
+            if why == _csv_text.ODD or head.names != self.names:
                 return None
             parts.append(values[:rows])
-            if sum(part.shape[0] for part in parts) >= wanted:
+            wanted -= rows
+            if not wanted:
                 break
         if not parts:
             return None
-        table = np.concatenate(parts)[:wanted].T
+        table = np.ascontiguousarray(np.concatenate(parts).T)
         columns = [pa.array(values, from_pandas=True) for values in table]  # NaN is missing
         return pa.table(columns, names=self.names)
 
@@ -390,12 +391,11 @@ class _Lines:
 def _from(block: TextBlock, start: int, newlines: int) -> TextBlock:
     """What is left after some whole lines."""
     first, left = block.first_line + newlines, max(block.newlines - newlines, 0)
-    return TextBlock(block.file, block.data[start:], first, left)
+    return block._replace(data=block.data[start:], first_line=first, newlines=left)
 
 
 def _without_lines(block: TextBlock, lines: int) -> TextBlock:
     if not lines:
         return block
-    ends = np.flatnonzero(block.data == 10)[:lines]
-    end = int(ends[-1]) + 1 if ends.size == lines else block.data.size
-    return _from(block, end, min(lines, max(ends.size, 1)))
+    end, found = after_lines(block.data, lines)
+    return _from(block, end, min(lines, max(found, 1)))

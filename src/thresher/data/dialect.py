@@ -32,7 +32,7 @@ def checked(delimiter: str) -> str:
 
 def check_utf8(block: TextBlock, encoding: str) -> None:
     """Refuse text of another encoding, naming the line and what to do."""
-    if not block.data.size or block.data.max() < 128:
+    if block.plain or not block.data.size or block.data.max() < 128:
         return
     data = block.data.tobytes()
     try:

@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from thresher.data._bytes import count
+from thresher.data._bytes import after_newline, count, survey
 from thresher.data.errors import DataError
 
 __all__ = ["STDIN", "TextBlock", "expand", "open_bytes", "open_remote", "stamp", "suffix",
@@ -31,12 +31,16 @@ _BROKEN = (OSError, EOFError, pa.ArrowException)
 
 
 class TextBlock(NamedTuple):
-    """Some whole lines of a file; ``first_line`` counts from 1, ``newlines`` are in the block."""
+    """Some whole lines of a file; ``first_line`` counts from 1, ``newlines`` are in the block.
+
+    A ``plain`` block holds no quote and nothing beyond ASCII.
+    """
 
     file: str
     data: np.ndarray
     first_line: int
     newlines: int
+    plain: bool
 
 
 # ---------------------------------------------------------------- files
@@ -157,7 +161,8 @@ def _fsspec(path: str) -> Any:
 def text_blocks(
     path: str, cut: Callable[[np.ndarray], int], size: int, encoding: str = "utf-8"
 ) -> Iterator[TextBlock]:
-    """Blocks of about ``size`` bytes that end at ``cut`` (just after a line's end).
+    """Blocks of about ``size`` bytes that end at ``cut`` (just after a line's end), which is asked
+    only where quotes may be: elsewhere the last newline ends a line.
 
     A line longer than the block makes the block grow.  Other encodings are turned into UTF-8.
     Every block has memory of its own, so that threads can parse one while the next is read.
@@ -170,10 +175,11 @@ def text_blocks(
             data = buffer[: left + got]
             if line == 1 and not left and data[:3].tobytes() == codecs.BOM_UTF8:
                 data = data[3:]
-            end = cut(data)
+            newlines, special = survey(data)
+            end = cut(data) if special else after_newline(data, 0, data.size)
             if end:
-                newlines = count(data[:end], 10)
-                yield TextBlock(path, data[:end], line, newlines)
+                newlines -= count(data[end:], 10)
+                yield TextBlock(path, data[:end], line, newlines, not special)
                 line += newlines
             left = data.size - end
             if left > max(_LONGEST_LINE, 2 * size):
@@ -185,7 +191,8 @@ def text_blocks(
             buffer = np.empty(buffer.size * (1 + grown), np.uint8)
             buffer[:left] = rest
     if left:
-        yield TextBlock(path, buffer[:left], line, count(buffer[:left], 10))
+        newlines, special = survey(buffer[:left])
+        yield TextBlock(path, buffer[:left], line, newlines, not special)
 
 
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
