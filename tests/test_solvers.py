@@ -280,19 +280,33 @@ def test_steps_and_ceilings_without_meaning_are_refused():
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])
-def test_joint_classes_equal_separate_one_versus_rest_models(layout):
+@pytest.mark.parametrize("k", [3, 16, 20])  # less than a vector register, a whole one, and more
+def test_joint_classes_equal_separate_one_versus_rest_models(layout, k):
     X, _ = make_data(n=90)
-    codes = np.random.default_rng(5).integers(3, size=90).astype(float)
+    codes = np.random.default_rng(5).integers(k, size=90).astype(float)
     solver, order = AveragedSGD(0.2, 16), visits(90)
-    joint = Problem(Logistic(), L2(0.02), 12, outputs=3)
+    joint = Problem(Logistic(), L2(0.02), 12, outputs=k)
     coef, bias = feed(solver, joint, chunk_of(X, codes, layout), order)
-    assert coef.shape == (3, 12)
+    assert coef.shape == (k, 12)
     one = dataclasses.replace(joint, outputs=1)
-    for c in range(3):
+    for c in range(k):
         close(
             (coef[c], bias[c]),
             feed(solver, one, chunk_of(X, np.where(codes == c, 1.0, -1.0), layout), order),
         )
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_the_mean_loss_of_several_classes_is_the_sum_over_them(layout):
+    rng = np.random.default_rng(2)
+    X, _ = make_data(n=40)
+    codes, weight = rng.integers(18, size=40), rng.uniform(0.5, 2.0, size=40)
+    coef, intercept = rng.normal(size=(18, 12)), rng.normal(size=18)
+    chunk = chunk_of(X, codes.astype(float), layout)._replace(weight=weight)
+    margins = np.where(codes[:, None] == np.arange(18), 1.0, -1.0) * (X @ coef.T + intercept)
+    wanted = np.average(np.logaddexp(0.0, -margins).sum(axis=1), weights=weight)
+    problem = Problem(Logistic(), L2(0.1), 12, outputs=18)
+    assert driver.mean_loss(problem, chunk, coef, intercept) == pytest.approx(wanted)
 
 
 # ------------------------------------------------ optima, certified independently

@@ -37,7 +37,6 @@ class Rows(Term):
     ``element(i, k)``   its value
     ``fetch(i)``        start loading row i, to be visited some rows later
     ``dots(i, W, m)``   m += x_i W, all outputs in one visit of the row
-    ``adds(i, a, W)``   W += x_i a', likewise
     ==================  ===============================================
     """
 
@@ -171,21 +170,6 @@ class Dense(_DenseLayout):
             for c in range(m.size):
                 m[c] += x[j] * W[j, c]
 
-    def adds(self, i, a, W):
-        x = self.X[i]
-        whole = x.size - x.size % 4
-        for j in range(0, whole, 4):
-            x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
-            if x0 != 0.0 or x1 != 0.0 or x2 != 0.0 or x3 != 0.0:
-                for c in range(a.size):
-                    W[j, c] += x0 * a[c]
-                    W[j + 1, c] += x1 * a[c]
-                    W[j + 2, c] += x2 * a[c]
-                    W[j + 3, c] += x3 * a[c]
-        for j in range(whole, x.size):
-            for c in range(a.size):
-                W[j, c] += x[j] * a[c]
-
 
 @dataclass(frozen=True, eq=False)
 class CSR(_SparseLayout):
@@ -235,13 +219,6 @@ class CSR(_SparseLayout):
             for c in range(m.size):
                 m[c] += data[k] * W[indices[k], c]
 
-    def adds(self, i, a, W):
-        data, indices = self.data, self.indices
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            j, x = indices[k], data[k]
-            for c in range(a.size):
-                W[j, c] += x * a[c]
-
 
 @dataclass(frozen=True, eq=False)
 class ScaledDense(_DenseLayout):
@@ -282,12 +259,6 @@ class ScaledDense(_DenseLayout):
             x = self.element(i, j)
             for c in range(m.size):
                 m[c] += x * W[j, c]
-
-    def adds(self, i, a, W):
-        for j in range(self.scale.size):
-            x = self.element(i, j)
-            for c in range(a.size):
-                W[j, c] += x * a[c]
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,12 +301,6 @@ class ScaledCSR(_SparseLayout):
             j, x = self.indices[k], self.element(i, k)
             for c in range(m.size):
                 m[c] += x * W[j, c]
-
-    def adds(self, i, a, W):
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            j, x = self.indices[k], self.element(i, k)
-            for c in range(a.size):
-                W[j, c] += x * a[c]
 
 
 def as_rows(X: Any) -> Rows:

@@ -136,8 +136,7 @@ class Classifier(ClassifierMixin):
 
 
 def _classes_and_codes(y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    classes = _distinct(y)
-    codes = np.searchsorted(classes, y)  # cheaper than np.unique's own inverse, which sorts
+    classes, codes = _distinct(y)
     present = classes if weight is None else np.unique(y[weight > 0.0])
     if present.size < 2:
         raise ValueError(
@@ -152,12 +151,19 @@ def _check_labels(y: np.ndarray) -> None:
         check_classification_targets(y)
 
 
-def _distinct(y: np.ndarray) -> np.ndarray:
-    """Sorted distinct labels; by counting where they are small integers, which is most often."""
+def _distinct(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted distinct labels, and the number of each row's among them.
+
+    By counting where labels are small integers, as most often; else by a search, which is cheaper
+    than the inverse of ``np.unique``.
+    """
     if y.dtype.kind in "iu" and y.size and int(y.max()) - int(y.min()) < 10_000:
         low = int(y.min())
-        return (np.flatnonzero(np.bincount(y.astype(np.int64) - low)) + low).astype(y.dtype)
-    return np.unique(y)
+        places = y.astype(np.int64) - low
+        present = np.bincount(places) > 0
+        return (np.flatnonzero(present) + low).astype(y.dtype), (np.cumsum(present) - 1)[places]
+    classes = np.unique(y)
+    return classes, np.searchsorted(classes, y)
 
 
 def _codes_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

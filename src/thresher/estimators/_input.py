@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from thresher._rows import Rows, as_rows, scaled
@@ -36,6 +37,8 @@ def checked_X(estimator: Any, X: Any) -> Any:
 
 def _from_frame(X: Any) -> Any:
     """Frames that scikit-learn does not read itself (Arrow tables), and a clear word on strings."""
+    if isinstance(X, np.ndarray) or issparse(X):
+        return X
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame):
         return X

@@ -23,12 +23,11 @@ from numba import njit
 
 from thresher._rows import AHEAD
 from thresher.solvers import driver
+from thresher.solvers._joint import add_to_all, list_nonzeros, predict_all, room
 from thresher.solvers.base import Chunk, Problem, Solver, average
 from thresher.solvers.pegasos import mean_sqnorm
 
 __all__ = ["AveragedSGD"]
-
-_LANES = 16  # classes are padded to whole vector registers of float32
 
 
 class AveragedState(NamedTuple):
@@ -121,14 +120,15 @@ def _joint(
     eta = _step(eta0, lam, horizon, step - step % 16)
     margins = np.zeros_like(bias)
     slopes = np.zeros_like(bias)
+    columns = np.zeros(W.shape[0] + 4, dtype=np.int64)
+    values = np.zeros(columns.size, dtype=W.dtype)
     for r in range(order.size):
         i = order[r]
         rows.fetch(order[min(r + AHEAD, order.size - 1)])
         if step % 16 == 0:
             eta = _step(eta0, lam, horizon, step)
-        for c in range(margins.size):
-            margins[c] = 0.0
-        rows.dots(i, W, margins)
+        count = list_nonzeros(rows, i, columns, values)
+        predict_all(columns, values, count, W, margins)
         moved = False
         for c in range(n_classes):
             target = 1.0 if y[i] == c else -1.0
@@ -144,7 +144,7 @@ def _joint(
                 if fit_bias:
                     bias[c] -= move * slopes[c]
                 slopes[c] *= -move / scale
-            rows.adds(i, slopes, W)
+            add_to_all(columns, values, count, slopes, W)
         step += 1
         if step % every == 0:
             snapshots += 1
@@ -214,10 +214,12 @@ class AveragedSGD(Solver):
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> AveragedState:
         d, k, dtype = problem.n_features, problem.outputs, problem.dtype
-        shape: Any = (d,) if k == 1 else (d, -(-k // _LANES) * _LANES)
-        biases = np.zeros(1) if k == 1 else np.zeros(shape[-1], dtype=dtype)
-        zeros = np.zeros(shape, dtype=dtype)
-        return AveragedState(zeros, zeros.copy(), biases, biases.copy(), 1.0, 1.0, 0, 0)
+        if k == 1:
+            weights, mean, biases = np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(1)
+        else:
+            weights, mean = room(d, k, dtype), room(d, k, dtype)
+            biases = np.zeros(mean.shape[1], dtype)
+        return AveragedState(weights, mean, biases, biases.copy(), 1.0, 1.0, 0, 0)
 
     def update(self, problem: Problem, state: AveragedState, chunk: Chunk) -> AveragedState:
         every = self.every or snapshot_interval(problem, chunk)

@@ -12,6 +12,7 @@ from numba import njit
 
 from thresher._random import generator, shuffled
 from thresher._rows import Rows
+from thresher.solvers._joint import feature_major, joint_loss
 from thresher.solvers.base import (
     Chunk,
     Problem,
@@ -218,11 +219,8 @@ def mean_loss(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: Any) 
     """Weighted mean of the loss over the rows that ``chunk.order`` names (summed over outputs)."""
     rows, y, weight, order = chunk
     if problem.outputs > 1:
-        one = replace(problem, outputs=1)
-        return sum(
-            mean_loss(one, chunk._replace(y=signs(y, c)), coef[c], intercept[c])
-            for c in range(problem.outputs)
-        )
+        bias = np.asarray(intercept, dtype=np.float64)
+        return float(joint_loss(rows, y, weight, order, problem.loss, feature_major(coef), bias))
     return float(_mean_loss(rows, y, weight, order, problem.loss, coef, float(intercept)))
 
 
