@@ -14,11 +14,13 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 from scipy.optimize import minimize
+from scipy.stats import cauchy, kstest
 
 from thresher.tune import CSASampler, KeyedRandomSampler
 from thresher.tune.csa import acceptance, balanced_temperature, controlled, variance
 from thresher.tune.cube import from_unit, reflect, to_unit
 from thresher.tune.directional import compass
+from thresher.tune.promise import Known
 from thresher.tune.simplex import nelder_mead
 
 
@@ -116,6 +118,89 @@ def test_pruned_and_failed_trials_are_never_accepted():
         study.tell(trial, 1.0 if state == TrialState.COMPLETE else None, state=state)
     chains = study.sampler.replay(study, study.trials)
     assert [p.number for p in chains.points] == [0, 3]
+
+
+# ------------------------------------------------------------ steps
+
+
+def test_steps_are_cauchy_and_end_on_the_edges():
+    sampler, middle = CSASampler(candidates=2000), FloatDistribution(0, 1)
+    ends = sampler._moves(middle, 0.5, 0.05, np.random.default_rng(0))
+    assert min(ends) == 0.0
+    assert max(ends) == 1.0
+    inside = [u for u in ends if 0.0 < u < 1.0]
+    cut = cauchy.cdf([-10.0, 10.0])  # the edges, in widths
+
+    def conditional(u):
+        return (cauchy.cdf((np.asarray(u) - 0.5) / 0.05) - cut[0]) / (cut[1] - cut[0])
+
+    assert kstest(inside, conditional).pvalue > 0.01
+    assert len(inside) == pytest.approx(2000 * (cut[1] - cut[0]), abs=40)
+
+
+def test_choices_change_the_more_the_wider_the_step():
+    sampler, kinds = CSASampler(candidates=4000), CategoricalDistribution(["a", "b", "c"])
+    for width in (0.05, 0.5):
+        ends = sampler._moves(kinds, "b", width, np.random.default_rng(0))
+        assert ends.count("b") / 4000 == pytest.approx(0.5 / (width + 0.5), abs=0.03)
+        assert ends.count("a") / 4000 == pytest.approx(ends.count("c") / 4000, abs=0.03)
+    assert sampler._moves(CategoricalDistribution(["a"]), "a", 1.0, None) == ["a"] * 4000
+
+
+MIXED = {"x": FloatDistribution(0, 4), "kind": CategoricalDistribution(["a", "b"]),
+         "tau": FloatDistribution(1e-4, 1, log=True)}  # fmt: skip
+
+
+def mixed_trials():
+    points = [{"x": 0.4, "kind": "a"}, {"x": 2.0, "kind": "b", "tau": 1e-2},
+              {"x": 3.6, "kind": "a"}, {"x": 1.0, "kind": "b", "tau": 0.5}]  # fmt: skip
+    return [
+        optuna.create_trial(params=p, value=0.0, distributions={n: MIXED[n] for n in p})
+        for p in points
+    ]
+
+
+def reference_promise(point, others, ranks):
+    """The formula, one trial after the other: rank last for the second, middle for the tied."""
+    distances = []
+    for other in others:
+        square = ((point["x"] - other["x"]) / 4) ** 2 + (point["kind"] != other["kind"])
+        if "tau" in point and "tau" in other:
+            square += (math.log10(point["tau"] / other["tau"]) / 4) ** 2
+        distances.append(math.sqrt(square))
+    weights = [d**-4.0 for d in distances]
+    mean = sum(w * r for w, r in zip(weights, ranks, strict=True)) / sum(weights)
+    return mean - 2.0 * min(distances)
+
+
+def test_promise_is_the_formula():
+    trials, rng = mixed_trials(), np.random.default_rng(0)
+    energies, ranks = np.array([3.0, math.inf, 1.0, 3.0]), [0.5, 0.875, 0.125, 0.5]
+    known = Known(trials, energies)
+    points = [
+        {"x": float(4 * rng.random()), "kind": "ab"[k % 2]} | ({"tau": 0.1**k} if k % 2 else {})
+        for k in range(4)
+    ]
+    got = [known._score(known._placed(p)) for p in points]
+    wanted = [reference_promise(p, [t.params for t in trials], ranks) for p in points]
+    np.testing.assert_allclose(got, wanted, rtol=1e-9)
+    assert known.most_promising(points) == int(np.argmin(wanted))
+
+
+def test_promise_looks_at_the_order_of_energies_only():
+    trials, rng = mixed_trials(), np.random.default_rng(1)
+    energies = np.array([0.3, 2.0, 0.1, 0.7])
+    points = [{"x": float(4 * rng.random()), "kind": "ab"[k % 2]} for k in range(10)]
+    plain, other = Known(trials, energies), Known(trials, np.exp(20.0 * energies) - 1e6)
+    for _ in range(5):
+        assert plain.most_promising(points) == other.most_promising(points)
+
+
+def test_what_is_chosen_keeps_later_steps_away():
+    known = Known(mixed_trials(), np.array([1.0, 2.0, 3.0, 4.0]))
+    points = [{"x": 2.8, "kind": "a"}, {"x": 3.2, "kind": "a"}]
+    assert known.most_promising(points) == 0
+    assert known.most_promising(points) == 1
 
 
 # ------------------------------------------------------------ the cube
@@ -240,8 +325,20 @@ def test_a_seed_that_was_not_given_is_kept_with_the_study():
     assert settings_of(again) == settings_of(study)
 
 
+def test_a_sampler_may_serve_another_study_of_the_same_name():
+    def run(sampler, sign):
+        study = optuna.create_study(sampler=sampler, study_name="same")
+        study.optimize(lambda trial: sign * trial.suggest_float("x", 0, 1), n_trials=10)
+        return settings_of(study)
+
+    sampler = CSASampler(seed=0)
+    run(sampler, 1.0)
+    assert run(sampler, -1.0) == run(CSASampler(seed=0), -1.0)
+
+
 def test_bad_options():
-    for wrong in ({"chains": 0}, {"T_gen0": 0.0}, {"T_ac0": -1.0}, {"alpha": 1.0}, {"pull": 2.0}):
+    for wrong in ({"chains": 0}, {"T_gen0": 0.0}, {"T_ac0": -1.0}, {"alpha": 1.0}, {"pull": 2.0},
+                  {"candidates": 0}):  # fmt: skip
         with pytest.raises(ValueError, match=next(iter(wrong)).split("0")[0][:1]):
             CSASampler(**wrong)
     study = optuna.create_study(directions=["minimize"] * 2, sampler=CSASampler(seed=0))

@@ -15,22 +15,25 @@ of the unit cube, with a width that falls with the generation.
 Reference: Xavier-de-Souza, Suykens, Vandewalle and Bolle, Coupled Simulated Annealing, IEEE
 Transactions on Systems, Man and Cybernetics B 40 (2010).  Ours, not theirs, for runs of tens of
 trials instead of thousands: the first generation is a Latin hypercube; T_ac starts where the
-variance of its energies is right, so that energies may have any unit; and half of the steps
-(``pull``) start from the best chain's point instead of the chain's own.  The last was chosen
-among a dozen variants on five test functions at 40 trials.  They would have T_gen0 = 0.1; on real
-data steps that narrow so fast leave a first wrong choice (not to scale the features) too seldom,
-hence 0.3.
+variance of its energies is right, so that energies may have any unit; half of the steps (``pull``)
+start from the best chain's point instead of the chain's own; of several steps that a chain might
+take (``candidates``), it takes the one that the trials so far let look most promising
+(``promise.py``); steps over the edge of the cube end on it, since the ends of a range (the pure l1
+penalty, say) are often best; and the first steps are wider, T_gen0 = 0.3 for their 0.1.  Which of
+several steps is taken changes the proposals only, not the rule by which they are accepted.
 
 Nothing is stored but the trials.  Trial t is the move number t // q of chain t % q; the chains are
 replayed from the study's trials, with random numbers that are a function of the seed, the number of
-the trial and the name of the parameter.  A generation depends on earlier generations only.  So a
-resumed study, q workers in parallel and one worker all propose the same points.
+the trial and the name of the parameter.  A generation is proposed as a whole, from earlier
+generations only.  So a resumed study, q workers in parallel and one worker all propose the same
+points.
 """
 
 from __future__ import annotations
 
 import math
 import threading
+import weakref
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -42,7 +45,8 @@ from optuna.samplers import BaseSampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from thresher.tune.cube import from_unit, is_numeric, reflect, to_unit
+from thresher.tune.cube import from_unit, is_numeric, to_unit
+from thresher.tune.promise import Known
 
 __all__ = ["CSASampler", "KeyedRandomSampler", "acceptance", "balanced_temperature", "controlled"]
 
@@ -91,6 +95,13 @@ class Chains(NamedTuple):
     temperature: float | None
 
 
+class Step(NamedTuple):
+    """What a trial is to try: values for the parameters of the point where the step starts."""
+
+    space: dict[str, BaseDistribution]
+    params: dict[str, Any]
+
+
 class KeyedRandomSampler(BaseSampler):
     """Uniform sampling in which every draw is a function of seed, trial number and name.
 
@@ -101,7 +112,7 @@ class KeyedRandomSampler(BaseSampler):
     def __init__(self, seed: int | None = None):
         self.seed = seed
         self._lock = threading.Lock()
-        self._cache: tuple[Any, Chains] | None = None
+        self._cache: tuple[Any, list[Step]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: v for name, v in self.__dict__.items() if name not in ("_lock", "_cache")}
@@ -163,6 +174,8 @@ class CSASampler(KeyedRandomSampler):
         Rate of the control of the acceptance temperature.
     pull : float, default=0.5
         Share of the steps that start from the best chain's point; 0 is CSA as published.
+    candidates : int, default=16
+        Steps that are drawn for each that is taken, the most promising; 1 is CSA as published.
 
     Examples
     --------
@@ -184,6 +197,7 @@ class CSASampler(KeyedRandomSampler):
         T_ac0: float | None = None,
         alpha: float = 0.05,
         pull: float = 0.5,
+        candidates: int = 16,
     ):
         super().__init__(seed)
         if chains < 1:
@@ -194,8 +208,11 @@ class CSASampler(KeyedRandomSampler):
             raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha}")
         if not 0.0 <= pull <= 1.0:
             raise ValueError(f"pull must lie between 0 and 1, got {pull}")
+        if candidates < 1:
+            raise ValueError(f"candidates must be at least 1, got {candidates}")
         self.chains = chains
         self.pull = pull
+        self.candidates = candidates
         self.T_gen0 = T_gen0
         self.T_ac0 = T_ac0
         self.alpha = alpha
@@ -204,6 +221,16 @@ class CSASampler(KeyedRandomSampler):
         """Width of the steps into a generation (the first, 0, is drawn at random)."""
         return self.T_gen0 / max(generation, 1)
 
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        return self._step(study, trial.number).space
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        return self._step(study, trial.number).params
+
     def sample_independent(
         self,
         study: Study,
@@ -211,61 +238,84 @@ class CSASampler(KeyedRandomSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
+        """For the first generation, and for what the point where the step starts has not."""
         generation, chain = divmod(trial.number, self.chains)
         rng = self._rng(study, trial.number, param_name)
-        point = self._start(study, trial.number)
-        if point is None and generation == 0:
-            return from_unit(param_distribution, self._stratum(study, param_name, chain, rng))
-        if point is None or param_name not in point.params:
-            return from_unit(param_distribution, rng.random())
-        current = point.params[param_name]
-        width = self.width(generation)
-        if is_numeric(param_distribution):
-            step = width * math.tan(math.pi * (rng.random() - 0.5))
-            return from_unit(
-                param_distribution, reflect(to_unit(param_distribution, current) + step)
-            )
-        assert isinstance(param_distribution, CategoricalDistribution)
-        others = [c for c in param_distribution.choices if c != current]
-        if current not in param_distribution.choices:
-            return from_unit(param_distribution, rng.random())
-        if others and rng.random() < width / (width + 0.5):
-            return others[int(rng.integers(len(others)))]
-        return current
-
-    def _start(self, study: Study, number: int) -> FrozenTrial | None:
-        """Where the step of a trial starts: the chain's own point, or the best chain's."""
-        generation, chain = divmod(number, self.chains)
-        chains = self._chains(study, generation)
-        if self._rng(study, number, "pull?").random() < self.pull:
-            return chains.best
-        return chains.points[chain]
+        u = rng.random() if generation else self._stratum(study, param_name, chain, rng)
+        return from_unit(param_distribution, u)
 
     def _stratum(self, study: Study, name: str, chain: int, rng: np.random.Generator) -> float:
         """Latin hypercube: each chain starts in a cell of its own along every parameter."""
         order = np.random.default_rng((self._seed(study), 1, zlib.crc32(name.encode()), 0))
         return (float(order.permutation(self.chains)[chain]) + rng.random()) / self.chains
 
-    # ------------------------------------------------------------ replay
+    # ------------------------------------------------------------ steps
 
-    def _chains(self, study: Study, generation: int) -> Chains:
-        """The chains before ``generation``, replayed from the trials of the earlier ones."""
+    def _step(self, study: Study, number: int) -> Step:
+        generation, chain = divmod(number, self.chains)
         if len(study.directions) != 1:
             raise ValueError("CSASampler minimises one objective; this study has several")
+        if generation == 0:
+            return Step({}, {})
         trials = study.get_trials(deepcopy=False)[: generation * self.chains]
-        key = (study.study_name, generation, sum(t.state.is_finished() for t in trials))
+        key = (weakref.ref(study), generation, sum(t.state.is_finished() for t in trials))
         with self._lock:
             if self._cache is not None and self._cache[0] == key:
-                return self._cache[1]
-        chains = self.replay(study, trials)
+                return self._cache[1][chain]
+        steps = self._steps(study, trials, generation)
         with self._lock:
-            self._cache = key, chains
-        return chains
+            self._cache = key, steps
+        return steps[chain]
+
+    def _steps(self, study: Study, trials: Sequence[FrozenTrial], generation: int) -> list[Step]:
+        """All steps of a generation; each keeps away from those before it."""
+        chains = self.replay(study, trials)
+        ended = [t for t in trials if t.state.is_finished()]
+        found = [_energy(t, _sign(study)) for t in ended]
+        known = Known(ended, np.array([math.inf if e is None else e for e in found]))
+        steps = []
+        for chain, own in enumerate(chains.points):
+            number = generation * self.chains + chain
+            pulled = self._rng(study, number, "pull?").random() < self.pull
+            start = chains.best if pulled else own
+            if start is None:
+                steps.append(Step({}, {}))
+                continue
+            candidates = self._candidates(study, number, start)
+            params = candidates[known.most_promising(candidates)]
+            steps.append(Step(start.distributions, params))
+        return steps
+
+    def _candidates(self, study: Study, number: int, start: FrozenTrial) -> list[dict[str, Any]]:
+        width = self.width(number // self.chains)
+        moved = {
+            name: self._moves(d, start.params[name], width, self._rng(study, number, name))
+            for name, d in start.distributions.items()
+        }
+        return [{name: moved[name][k] for name in moved} for k in range(self.candidates)]
+
+    def _moves(
+        self, distribution: BaseDistribution, current: Any, width: float, rng: np.random.Generator
+    ) -> list[Any]:
+        """Where steps of this width lead from the current value."""
+        m = self.candidates
+        if is_numeric(distribution):
+            ends = to_unit(distribution, current) + width * rng.standard_cauchy(m)
+            return [from_unit(distribution, u) for u in ends]
+        assert isinstance(distribution, CategoricalDistribution)
+        others = [c for c in distribution.choices if c != current]
+        if not others:
+            return [current] * m
+        leaves = rng.random(m) < width / (width + 0.5)
+        picks = rng.integers(len(others), size=m)
+        return [others[k] if left else current for left, k in zip(leaves, picks, strict=True)]
+
+    # ------------------------------------------------------------ replay
 
     def replay(self, study: Study, trials: Sequence[FrozenTrial]) -> Chains:
         """Go through whole generations of trials, accepting and rejecting them again."""
         q = self.chains
-        sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
+        sign = _sign(study)
         points: list[FrozenTrial | None] = [None] * q
         energies = np.full(q, np.nan)
         temperature = self.T_ac0
@@ -287,6 +337,10 @@ class CSASampler(KeyedRandomSampler):
                     points[chain], energies[chain] = trial, energy
         best = None if np.all(np.isnan(energies)) else points[int(np.nanargmin(energies))]
         return Chains(points, best, temperature)
+
+
+def _sign(study: Study) -> float:
+    return -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
 
 
 def _energy(trial: FrozenTrial, sign: float) -> float | None:
