@@ -14,7 +14,7 @@ from thresher._rows import as_rows
 from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
 from thresher.solvers import Chunk
 from thresher.solvers.hyperplane_lanes import prune
-from thresher.solvers.hyperplanes import Hyperplanes
+from thresher.solvers.hyperplanes import Hyperplanes, _margins
 
 REASONS = {
     "check_sample_weight_equivalence_on_dense_data": "weighted steps are not repeated ones",
@@ -410,3 +410,18 @@ def test_bad_rows_are_refused():
     for bad in ({"lam": 0.0}, {"cap": 0}, {"threshold": -1.0}, {"decay": 2.0}):
         with pytest.raises(ValueError, match="Hyperplanes"):
             Hyperplanes(**bad)
+
+
+@pytest.mark.parametrize("width", [1, 6, 22, 90])  # 90: a row long enough to pass over zeros
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+def test_margins_and_the_best_of_them(width, layout):
+    rng = np.random.default_rng(width)
+    X = rng.normal(size=(5, width)) * (rng.random((5, width)) < 0.3)
+    sums, bias = rng.normal(size=(width, 32)), rng.normal(size=32)
+    owner = rng.integers(-1, 3, size=32).astype(np.int32)
+    margins = np.empty(32)
+    for i in range(5):
+        own, rival = _margins(as_rows(layout(X)), i, np.int32(1), sums, bias, owner, margins)
+        np.testing.assert_allclose(margins, X[i] @ sums + bias, atol=1e-12)
+        assert own == margins[owner == 1].max()
+        assert rival == margins[(owner >= 0) & (owner != 1)].max()

@@ -30,6 +30,7 @@ from thresher.maps.width import resolve_kernel
 __all__ = ["LocalNystroem", "rows_per_cell"]
 
 _ROWS_PER_CELL, _MOST_CELLS = 1500, 1024
+_SAMPLE_PER_CELL = 256  # rows beyond which centres hardly move
 
 
 class LocalNystroem(FeatureMap):
@@ -44,7 +45,7 @@ class LocalNystroem(FeatureMap):
     kernel, gamma, landmarks : as in :class:`Nystroem`
         "median" is the width of the rows of the largest cell.
     sample : int, default=20000
-        Rows that the cells are found with.
+        Rows that the cells are found with, at most; 256 for each cell are enough.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -90,7 +91,8 @@ class LocalNystroem(FeatureMap):
         self._check_options()
         seed, n = self._seed(), X.shape[0]
         size = min(self._wanted_cells(n), n)
-        some = X if n <= self.sample else X[generator(seed, 16).choice(n, self.sample, False)]
+        few = min(self.sample, _SAMPLE_PER_CELL * size)
+        some = X if n <= few else X[generator(seed, 16).choice(n, few, False)]
         centres = lloyd(some, min(size, some.shape[0]), seed)
         cell = nearest(X, centres)
         members = dict(_members(cell, centres.shape[0]))

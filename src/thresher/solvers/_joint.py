@@ -12,8 +12,17 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from thresher._lanes import LANES, add_four, add_multiple
-from thresher.solvers.hyperplane_lanes import aligned, whole_registers
+from thresher._lanes import (
+    LANES,
+    aligned,
+    filled,
+    in_row,
+    multiply_add,
+    plus,
+    read,
+    whole_registers,
+    write,
+)
 
 __all__ = ["add_to_all", "feature_major", "joint_loss", "list_nonzeros", "predict_all", "room"]
 
@@ -32,16 +41,14 @@ def feature_major(coef: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def list_nonzeros(rows, i, columns, values):
-    """Number of row i's non-zeros, listed in arrays with room for (features + 4) of them."""
+    """Number of row i's non-zeros, listed in arrays with room for (features + 1) of them."""
     count = 0
     for k in range(rows.start(i), rows.stop(i)):
         x = rows.element(i, k)
         columns[count] = rows.column(i, k)
         values[count] = x
         count += x != 0.0
-    for k in range(count, count + 3):  # work comes in fours
-        columns[k] = 0
-        values[k] = 0.0
+    columns[count], values[count] = 0, 0.0  # they are taken in pairs
     return count
 
 
@@ -49,27 +56,27 @@ def list_nonzeros(rows, i, columns, values):
 def predict_all(columns, values, count, table, margins):
     """margins = x W for a listed row."""
     for at in range(0, margins.size, LANES):
-        for c in range(at, at + LANES):
-            margins[c] = 0.0
-        for k in range(0, count, 4):
-            add_four(
-                margins, at, table, columns[k], columns[k + 1], columns[k + 2], columns[k + 3],
-                values[k], values[k + 1], values[k + 2], values[k + 3],
-            )  # fmt: skip
+        a, b = filled(margins, 0.0), filled(margins, 0.0)  # two sums, not to wait for each other
+        for k in range(0, count, 2):
+            a = multiply_add(a, values[k], read(table, in_row(table, columns[k], at)))
+            b = multiply_add(b, values[k + 1], read(table, in_row(table, columns[k + 1], at)))
+        write(plus(a, b), margins, at)
 
 
 @njit(cache=True, nogil=True)
 def add_to_all(columns, values, count, factors, table):
     """W += x factors' for a listed row."""
     for at in range(0, factors.size, LANES):
+        moves = read(factors, at)
         for k in range(count):
-            add_multiple(table, columns[k], at, values[k], factors)
+            place = in_row(table, columns[k], at)
+            write(multiply_add(read(table, place), values[k], moves), table, place)
 
 
 @njit(cache=True, nogil=True)
 def joint_loss(rows, y, weight, order, loss, table, bias):
     """Weighted mean over the rows of the losses of all classes against the rest."""
-    columns = np.zeros(table.shape[0] + 4, dtype=np.int64)
+    columns = np.zeros(table.shape[0] + 1, dtype=np.int64)
     values = np.zeros(columns.size, dtype=table.dtype)
     margins = np.zeros(table.shape[1], dtype=table.dtype)
     total, mass = 0.0, 0.0

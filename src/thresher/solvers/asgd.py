@@ -120,7 +120,7 @@ def _joint(
     eta = _step(eta0, lam, horizon, step - step % 16)
     margins = np.zeros_like(bias)
     slopes = np.zeros_like(bias)
-    columns = np.zeros(W.shape[0] + 4, dtype=np.int64)
+    columns = np.zeros(W.shape[0] + 1, dtype=np.int64)
     values = np.zeros(columns.size, dtype=W.dtype)
     for r in range(order.size):
         i = order[r]

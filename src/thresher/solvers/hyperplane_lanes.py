@@ -7,17 +7,16 @@ register of them.
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from thresher._lanes import LANES
+from thresher._lanes import aligned, whole_registers
 
 __all__ = [
-    "SLOTS", "HyperplaneState", "aligned", "compacted", "copy_lane", "free_lane", "prune", "settle",
-    "whole_registers", "widened", "zero_lane",
+    "SLOTS", "HyperplaneState", "compacted", "copy_lane", "free_lane", "prune", "settle",
+    "widened", "zero_lane",
 ]  # fmt: skip
 
 SLOTS = 1 << 20  # an id is a serial number and a lane: serial * SLOTS + lane
@@ -119,20 +118,6 @@ def copy_lane(state, source, to):
 
 
 # ---------------------------------------------------------------- room
-
-
-def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Zeros that start on a cache line, so that a block of lanes touches one line and not two."""
-    dtype = np.dtype(dtype)
-    size = math.prod(shape) * dtype.itemsize
-    raw = np.zeros(size + 64, dtype=np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size].view(dtype).reshape(shape)
-
-
-def whole_registers(lanes: int) -> int:
-    """So many lanes and a few more."""
-    return -(-lanes // LANES) * LANES
 
 
 def widened(state: HyperplaneState) -> HyperplaneState:

@@ -35,25 +35,40 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from thresher._lanes import LANES, add_four
+from thresher._lanes import (
+    LANES,
+    aligned,
+    filled,
+    first_own,
+    first_rival,
+    in_row,
+    larger_own,
+    larger_rival,
+    largest,
+    multiply_add,
+    plus,
+    read,
+    whole_registers,
+    write,
+)
 from thresher._random import uniform
 from thresher._rows import AHEAD
 from thresher.solvers.base import Chunk
 from thresher.solvers.hyperplane_lanes import (
     SLOTS,
     HyperplaneState,
-    aligned,
     compacted,
     copy_lane,
     free_lane,
     prune,
     settle,
-    whole_registers,
     widened,
     zero_lane,
 )
 
 __all__ = ["Hyperplanes", "Planes"]
+
+_LONG = 64  # elements of a row from which on looking for zeros pays
 
 
 class Planes(NamedTuple):
@@ -66,52 +81,48 @@ class Planes(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _margins(rows, i, sums, bias, margins):
-    """margins = x_i . u for all lanes, four features at a time, a block of lanes in registers."""
+def _margins(rows, i, label, sums, bias, owner, margins):
+    """margins = x_i . u for all lanes; returns the largest of the class, and of all others.
+
+    A block of lanes at a time, in four sums that do not wait for each other.  Four features that
+    are zero are passed over in long rows only: in short ones a wrong guess costs more than it
+    saves.
+    """
     start, stop = rows.start(i), rows.stop(i)
     whole = stop - (stop - start) % 4
-    for s in range(margins.size):
-        margins[s] = bias[s]
+    short = stop - start < _LONG
+    own, rival = filled(bias, -np.inf), filled(bias, -np.inf)
     for at in range(0, margins.size, LANES):
+        a, b, c, d = read(bias, at), filled(bias, 0.0), filled(bias, 0.0), filled(bias, 0.0)
         for k in range(start, whole, 4):
             x0, x1 = rows.element(i, k), rows.element(i, k + 1)
             x2, x3 = rows.element(i, k + 2), rows.element(i, k + 3)
-            if x0 != 0.0 or x1 != 0.0 or x2 != 0.0 or x3 != 0.0:
-                add_four(
-                    margins, at, sums, rows.column(i, k), rows.column(i, k + 1),
-                    rows.column(i, k + 2), rows.column(i, k + 3), x0, x1, x2, x3,
-                )  # fmt: skip
-        if whole < stop:
-            none = margins.dtype.type(0)
-            k1, k2 = min(whole + 1, stop - 1), min(whole + 2, stop - 1)
-            x1 = rows.element(i, k1) if k1 > whole else none
-            x2 = rows.element(i, k2) if k2 > k1 else none
-            j = rows.column(i, whole)
-            add_four(
-                margins, at, sums, j, rows.column(i, k1), rows.column(i, k2), j,
-                rows.element(i, whole), x1, x2, none,
-            )  # fmt: skip
-
-
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _best(margins, owner, label):
-    """The largest margin of the class, and of all others; no branches, so that it vectorises."""
-    low = margins.dtype.type(-np.inf)
-    own, rival = low, low
-    for s in range(margins.size):
-        mine = margins[s] if owner[s] == label else low
-        other = low if owner[s] == label or owner[s] < 0 else margins[s]
-        own = mine if mine > own else own
-        rival = other if other > rival else rival
-    return own, rival
+            if short or x0 != 0.0 or x1 != 0.0 or x2 != 0.0 or x3 != 0.0:
+                a = multiply_add(a, x0, read(sums, in_row(sums, rows.column(i, k), at)))
+                b = multiply_add(b, x1, read(sums, in_row(sums, rows.column(i, k + 1), at)))
+                c = multiply_add(c, x2, read(sums, in_row(sums, rows.column(i, k + 2), at)))
+                d = multiply_add(d, x3, read(sums, in_row(sums, rows.column(i, k + 3), at)))
+        for k in range(whole, stop):
+            weights = read(sums, in_row(sums, rows.column(i, k), at))
+            a = multiply_add(a, rows.element(i, k), weights)
+        a = plus(plus(a, b), plus(c, d))
+        write(a, margins, at)
+        own = larger_own(own, a, owner, at, label)
+        rival = larger_rival(rival, a, owner, at, label)
+    return largest(own), largest(rival)
 
 
 @njit(cache=True, nogil=True)
 def _where(margins, owner, label, value, same):
     """The first lane of the class (of another class, if not ``same``) with that margin."""
-    for s in range(margins.size):
-        if margins[s] == value and owner[s] >= 0 and (owner[s] == label) == same:
-            return s
+    for at in range(0, margins.size, LANES):
+        block = read(margins, at)
+        if same:
+            lane = first_own(block, value, owner, at, label)
+        else:
+            lane = first_rival(block, value, owner, at, label)
+        if lane < LANES:
+            return at + lane
     return 0  # only NaN gets here; the caller finds it in the model
 
 
@@ -141,9 +152,8 @@ def _visit(
     for r in range(start, order.size):
         i = order[r]
         rows.fetch(order[min(r + AHEAD, order.size - 1)])
-        _margins(rows, i, sums, bias, margins)
         label = y[i]
-        own, rival = _best(margins, owner, label)
+        own, rival = _margins(rows, i, label, sums, bias, owner, margins)
         mine = -1
         if frozen:
             lane = assigned[i] % SLOTS
@@ -227,8 +237,7 @@ def _assign(rows, y, order, state, assigned):
     for r in range(order.size):
         i = order[r]
         rows.fetch(order[min(r + AHEAD, order.size - 1)])
-        _margins(rows, i, state.sums, state.bias, margins)
-        own, _ = _best(margins, state.owner, y[i])
+        own, _ = _margins(rows, i, y[i], state.sums, state.bias, state.owner, margins)
         new = state.ids[_where(margins, state.owner, y[i], own, True)]
         changes += new != assigned[i]
         assigned[i] = new
