@@ -180,3 +180,13 @@ def test_nearly_all_rows_need_no_other_fit():
     auto = AutoClassifier(budget=60, learners=["linear"], random_state=0).fit(many, y)
     held, validation = 20_000, 20_000
     assert auto.rows_ == 300_000 - held - validation
+
+
+@pytest.mark.parametrize("n", [30, 2600, 3000, 29_000, 530_000])
+def test_a_race_grows_by_steps_of_about_four(n):
+    race = Race({}, np.zeros((n, 1)), np.arange(n) % 2, None, False, 0.0, 0)
+    sizes = race._sizes()
+    assert sizes[-1] == race.train.size
+    growth = np.divide(sizes[1:], sizes[:-1])
+    assert np.all((growth > 1.9) & (growth < 8.1))
+    assert sizes[0] <= max(2 * 2000, n / 32)

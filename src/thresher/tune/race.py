@@ -362,10 +362,11 @@ class Race:
         return train, rows[:size]
 
     def _sizes(self) -> list[int]:
-        sizes = [min(max(_FIRST_ROWS, self.train.size // _GROWTH**3), self.train.size)]
-        while sizes[-1] < self.train.size:
-            sizes.append(min(sizes[-1] * _GROWTH, self.train.size))
-        return sizes
+        """Numbers of rows, about ``_GROWTH`` times more at each step, the last are all."""
+        n = self.train.size
+        first = min(max(_FIRST_ROWS, n // _GROWTH**3), n)
+        steps = round(math.log(n / first, _GROWTH))
+        return [int(rows) for rows in np.geomspace(first, n, steps + 1)[:steps]] + [n]
 
 
 def _loss(runner: Runner) -> float:
