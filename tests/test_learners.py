@@ -63,6 +63,16 @@ def test_streams_do_not_depend_on_blocks_and_stop_on_request():
     assert stopped.predict(X[:3]).shape == (3,)
 
 
+def test_early_stopping_keeps_the_best_pass_of_a_stream():
+    noisy = np.where(RNG.random(3000) < 0.3, 1 - BOARD, BOARD)
+    params = {"early_stopping": True, "patience": 2, "alpha": 1e-9, "n_components": 300}
+    model = train(X, noisy, learner="kernel", memory=SMALL, passes=40, params=params)
+    assert model.training["status"] == "EARLY_STOPPED"
+    errors = [line["error"] for line in model.training["history"]]
+    assert errors.index(min(errors)) == len(errors) - 3  # two passes of patience
+    assert model.training["held_out"]["error"] == min(errors)
+
+
 def test_balanced_classes_and_calibration_in_a_stream():
     y = (X[:, 0] ** 2 + X[:, 1] ** 2 < 0.2).astype(int)
     params = {"class_weight": "balanced", "calibrate": "sigmoid"}

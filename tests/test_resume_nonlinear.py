@@ -36,6 +36,9 @@ CASES = {
     ),
     "kernel, normal equations": (X, WAVE, "kernel", {"n_components": 20}),
     "kernel, fourier": (X, BOARD, "kernel", {"map": "fourier", "n_components": 30}),
+    "kernel, the best pass": (
+        X, RINGS, "kernel", {"n_components": 20, "early_stopping": True, "patience": 1},
+    ),
     "kernel, sparse": (csr_array(X * (X > 0)), BOARD, "kernel", {"scale": True}),
     "budgeted": (X, BOARD, "budgeted", {"budget": 15}),
     "budgeted, classes": (X, RINGS, "budgeted", {"budget": 15, "class_weight": "balanced"}),

@@ -9,7 +9,7 @@ import numpy as np
 
 from thresher.data import Batch, Schema
 from thresher.estimators._resuming import resume_stream, stream_state
-from thresher.solvers import Status
+from thresher.solvers import Result, Status
 from thresher.training.checkpoint import where_it_stood
 from thresher.training.intake import Intake
 from thresher.training.model import matrix_of
@@ -50,9 +50,14 @@ class PartialFits(Running[FedJob]):
         self.estimator.partial_fit(X, y, sample_weight=chosen, **named)
         self.job.rows_learned += order.size
 
+    def _results(self) -> list[Result]:
+        return self.estimator._stream.results(self.job.place.passes)
+
     def _ended(self, status: Status) -> Status:
         """Divergence, which only the estimator knows of, goes before all else."""
         estimator = self.estimator
+        if self.job.best and estimator.status_ is not Status.DIVERGED:
+            estimator._store(self.job.best, None, *estimator._stream.learners[0][:2])
         estimator.n_iter_ = max(self.job.place.passes, 1)
         if estimator.status_ is not Status.DIVERGED:
             estimator.status_ = status
@@ -81,4 +86,5 @@ def new_fed_job(estimator: Any, intake: Intake, passes: int | None, seed: int) -
 def fed_job(state: dict[str, Any], estimator: Any) -> FedJob:
     """The job of a snapshot; ``estimator`` takes up what it has learned."""
     resume_stream(estimator, state["estimator"])
-    return FedJob(estimator=estimator, **where_it_stood(state))
+    outputs, features = np.shape(getattr(estimator, "coef_", np.empty((0, 0))))
+    return FedJob(estimator=estimator, **where_it_stood(state, features, outputs))

@@ -117,17 +117,26 @@ def _check_place(state: dict[str, Any]) -> None:
         raise ValueError("a count is not a whole number")
     if not isinstance(state["history"], list) or not isinstance(state["shuffle"], bool):
         raise ValueError("the history or the order is missing")
+    if not isinstance(state["best_loss"], float) or type(state["best_pass"]) is not int:
+        raise ValueError("the best loss or the best pass is not a number")
 
 
-def where_it_stood(state: dict[str, Any]) -> dict[str, Any]:
-    """The fields that every job has."""
-    names = ("passes", "shuffle", "seed", "rows_learned", "history")
-    return {"place": Place(*state["place"]), **{name: state[name] for name in names}}
+def where_it_stood(state: dict[str, Any], features: int, outputs: int) -> dict[str, Any]:
+    """The fields that every job has; weights are for so many features and outputs."""
+    names = ("passes", "shuffle", "seed", "rows_learned", "history", "best_loss", "best_pass")
+    best = state["best"] and [
+        Result(coef, intercept, Status.EARLY_STOPPED, passes, None)
+        for coef, intercept, passes in state["best"]
+    ]
+    if best and sum(np.size(r.coef) for r in best) != features * outputs:
+        raise ValueError("the best model was made for other features or classes")
+    known = {name: state[name] for name in names}
+    return {"place": Place(*state["place"]), "best": best, **known}
 
 
 def linear_job(state: dict[str, Any], features: int, outputs: int) -> StreamJob:
     """The job of a snapshot, which must be one for so many features and outputs."""
-    stream, units, best = unpacked(state["stream"]), unpacked(state["units"]), state["best"]
+    stream, units = unpacked(state["stream"]), unpacked(state["units"])
     if not isinstance(stream, RowStream):
         raise ValueError("it has no learners")
     stream.check(features, outputs)
@@ -135,16 +144,11 @@ def linear_job(state: dict[str, Any], features: int, outputs: int) -> StreamJob:
     factors, scale = state["weights"]
     if factors is not None and factors.shape != (max(outputs, 2),):
         raise ValueError("the class weights do not fit the classes")
-    if not isinstance(scale, float) or not isinstance(state["best_loss"], float):
-        raise ValueError("the scale of the weights or the best loss is not a number")
-    if type(state["best_pass"]) is not int:
-        raise ValueError("the best pass is not a number")
+    if not isinstance(scale, float):
+        raise ValueError("the scale of the weights is not a number")
     return StreamJob(
         stream=stream,
         units=units,
         weights=Weights(factors, scale),
-        best=best and [Result(c, b, Status.EARLY_STOPPED, p, None) for c, b, p in best],
-        best_loss=state["best_loss"],
-        best_pass=state["best_pass"],
-        **where_it_stood(state),
+        **where_it_stood(state, features, outputs),
     )

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from thresher.data import Batch, Schema
-from thresher.solvers import Status
+from thresher.solvers import Result, Status
 from thresher.training.checkpoint import Checkpointer
 from thresher.training.intake import Intake
 from thresher.training.judge import Judge, history_line
@@ -50,9 +50,9 @@ class Running(Generic[J]):
     def _follow(self) -> None:
         """Bring the estimator up to date with the job."""
 
-    def _enough(self, metrics: dict[str, Any]) -> Status | None:
-        """After a pass: how to end, if there is no point in going on."""
-        return None
+    def _results(self) -> list[Result]:
+        """The model as it stands, for learners that may stop early."""
+        raise NotImplementedError
 
     def _ended(self, status: Status) -> Status:
         """The final model becomes the estimator's; how it really ended."""
@@ -73,6 +73,18 @@ class Running(Generic[J]):
         line = history_line(self.job.place.passes, self.job.rows_learned, metrics)
         self.job.history.append(line)
         return self._enough(metrics) or self._interrupted()
+
+    def _enough(self, metrics: dict[str, Any]) -> Status | None:
+        """How to end, if there is no point in going on after a pass; the best one is kept."""
+        job = self.job
+        if not getattr(self.estimator, "early_stopping", False) or not metrics:
+            return None
+        loss = metrics.get("error", metrics.get("rmse", np.inf))
+        if loss < job.best_loss:
+            job.best_loss, job.best_pass, job.best = loss, job.place.passes, self._results()
+        elif job.place.passes - job.best_pass >= self.estimator.patience:
+            return Status.EARLY_STOPPED
+        return None
 
     def _interrupted(self) -> Status | None:
         if not self.stop():

@@ -58,6 +58,9 @@ class Job:
     place: Place = _START
     rows_learned: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
+    best: list[Result] | None = None  # the model of the best pass, where training may stop early
+    best_loss: float = np.inf
+    best_pass: int = 0
 
     def run(
         self,
@@ -97,20 +100,19 @@ class Job:
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that a checkpoint keeps."""
-        names = ("passes", "shuffle", "seed", "rows_learned", "history")
-        return {"place": list(self.place), **{name: getattr(self, name) for name in names}}
+        names = ("passes", "shuffle", "seed", "rows_learned", "history", "best_loss", "best_pass")
+        best = None if self.best is None else [[r.coef, r.intercept, r.passes] for r in self.best]
+        known = {name: getattr(self, name) for name in names}
+        return {"place": list(self.place), "best": best, **known}
 
 
 @dataclass(kw_only=True)
 class StreamJob(Job):
-    """A linear learner: its state, the units and weights of the rows, the best model so far."""
+    """A linear learner: its state, the units and weights of the rows."""
 
     stream: RowStream
     units: Units | None
     weights: Weights
-    best: list[Result] | None = None
-    best_loss: float = np.inf
-    best_pass: int = 0
 
     def learn(
         self, batch: Batch, held: np.ndarray, targets: Callable[[np.ndarray], np.ndarray]
@@ -135,7 +137,4 @@ class StreamJob(Job):
             "stream": packed(self.stream),
             "units": packed(self.units),
             "weights": [self.weights.factors, self.weights.scale],
-            "best": self.best and [[r.coef, r.intercept, r.passes] for r in self.best],
-            "best_loss": self.best_loss,
-            "best_pass": self.best_pass,
         }

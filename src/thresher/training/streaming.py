@@ -29,15 +29,8 @@ class Streaming(Running[StreamJob]):
     def _learn(self, batch: Batch, held: np.ndarray) -> None:
         self.job.learn(batch, held, self.targets)
 
-    def _enough(self, metrics: dict[str, Any]) -> Status | None:
-        job = self.job
-        if self.estimator.early_stopping and metrics:
-            loss = metrics.get("error", metrics.get("rmse", np.inf))
-            if loss < job.best_loss:
-                job.best_loss, job.best_pass, job.best = loss, job.place.passes, job.results()
-            elif job.place.passes - job.best_pass >= self.estimator.patience:
-                return Status.EARLY_STOPPED
-        return None
+    def _results(self) -> list[Result]:
+        return self.job.results()
 
     def _follow(self) -> None:
         self._store(self.job.results(), Status.COMPLETED)
