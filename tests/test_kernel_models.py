@@ -18,7 +18,7 @@ from thresher.estimators.kernel import KernelClassifier, KernelRegressor
 from thresher.kernels import RBF, Kernel, Polynomial
 from thresher.losses import Pinball
 from thresher.maps import FourierFeatures, Nystroem, gram
-from thresher.solvers import AveragedSGD, DualDescent, Status
+from thresher.solvers import AveragedSGD, DualDescent, QuasiNewton, Status
 from thresher.solvers.asset import ASSET
 
 X, Y = make_moons(400, noise=0.2, random_state=0)
@@ -306,15 +306,16 @@ def test_constant_and_repeated_rows():
     assert repeated.score(X[:20], Y[:20]) > 0.9
 
 
-def test_few_rows_for_many_features_are_learned_by_the_dual():
+def test_several_classes_are_learned_to_the_optimum():
     rows, halves = make_moons(6000, noise=0.2, random_state=0)
     labels = halves + 2 * (rows[:, 0] > 1.0)
     model = KernelClassifier(n_components=200, random_state=0)
     assert isinstance(clone(model).fit(rows, halves).solver_, AveragedSGD)  # two classes
-    assert isinstance(model.fit(rows, labels).solver_, DualDescent)  # 30 rows for each feature
-    assert isinstance(
-        clone(model).set_params(n_components=150).fit(rows, labels).solver_, AveragedSGD
-    )
-    # A number of passes is a plan for averaged SGD, and blocks of rows have no dual.
+    assert isinstance(clone(model).fit(rows, labels).solver_, QuasiNewton)
+    hinge = KernelClassifier("hinge", n_components=200, random_state=0)
+    assert isinstance(clone(hinge).fit(rows, labels).solver_, DualDescent)  # 30 rows a feature
+    few = clone(hinge).set_params(n_components=150)
+    assert isinstance(few.fit(rows, labels).solver_, AveragedSGD)
+    # A number of passes is a plan for averaged SGD, and blocks of rows have no matrix.
     assert isinstance(clone(model).set_params(max_iter=3).fit(rows, labels).solver_, AveragedSGD)
     assert isinstance(clone(model).set_params(memory=1e5).fit(rows, labels).solver_, AveragedSGD)

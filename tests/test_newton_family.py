@@ -1,7 +1,7 @@
 """Proximal and smoothed Newton against conic solvers, scikit-learn and optimality conditions."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,16 @@ from thresher import LinearClassifier, LinearRegressor
 from thresher._rows import as_rows
 from thresher.losses import EpsilonInsensitive, Hinge, LeastSquares, Logistic, Pinball, SquaredHinge
 from thresher.penalties import L1, L2, Box, ElasticNet, Penalty, WeightedL1, WeightedL2
-from thresher.solvers import Problem, ProximalNewton, SmoothedNewton, Status, driver
+from thresher.solvers import (
+    Chunk,
+    Newton,
+    Problem,
+    ProximalNewton,
+    QuasiNewton,
+    SmoothedNewton,
+    Status,
+    driver,
+)
 
 
 def data(n=150, d=20, seed=0):
@@ -127,6 +136,60 @@ def test_a_sampled_hessian_is_not_misled_by_rare_features(layout):
     assert few.status is Status.CONVERGED
     assert few.passes <= 20
     assert f_few == pytest.approx(f_all, rel=1e-5)
+
+
+# ------------------------------------------------ the metric of the Gram matrix
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=repr)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_quasi_newton_finds_newtons_optimum_for_each_class(loss, fit_intercept, layout):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 12)) * np.geomspace(1.0, 1e-3, 12)
+    y = rng.integers(0, 4, 300).astype(float)
+    weight = rng.uniform(0.2, 3.0, 300)
+    chunk = Chunk(as_rows(layout(X)), y, weight, np.arange(0, 300, 2, dtype=np.uint32))
+    problem = Problem(loss, L2(1e-6), 12, tol=1e-12, outputs=4, fit_intercept=fit_intercept)
+    joint = driver.run(QuasiNewton(), problem, chunk, driver.Plan(500))
+    assert joint.status is Status.CONVERGED
+    for c in range(4):
+        one = replace(problem, outputs=1)
+        alone = chunk._replace(y=np.where(y == c, 1.0, -1.0))
+        best = driver.run(Newton(), one, alone, driver.Plan(200))
+        value = driver.objective(one, alone, joint.coef[c], joint.intercept[c])
+        least = driver.objective(one, alone, best.coef, best.intercept)
+        assert value == pytest.approx(least, rel=1e-8)
+
+
+def test_quasi_newton_of_one_output_and_a_user_weighted_penalty():
+    X, y, target = data()
+    for loss, labels in ((Logistic(), y), (LeastSquares(), target)):
+        penalty = WeightedL2(np.linspace(0.5, 2.0, 20), 0.1)
+        ours, f = solve(QuasiNewton(memory=3), loss, penalty, X, labels, 1e-13)
+        _, best = solve(Newton(), loss, penalty, X, labels, 1e-13)
+        assert ours.status is Status.CONVERGED
+        assert f == pytest.approx(best, rel=1e-9)
+
+
+def test_quasi_newton_refuses_what_it_cannot_do():
+    X, y, _ = data()
+    with pytest.raises(ValueError, match="matrix of 20 x 20"):
+        solve(QuasiNewton(max_features=10), Logistic(), L2(0.1), X, y, 1e-3)
+    with pytest.raises(ValueError, match="memory"):
+        solve(QuasiNewton(memory=0), Logistic(), L2(0.1), X, y, 1e-3)
+    with pytest.raises(ValueError, match="curvature"):
+        LinearClassifier("hinge", solver="quasi_newton").fit(X, y)
+
+
+def test_quasi_newton_with_repeated_and_constant_features():
+    """The Gram matrix is singular, and the penalty next to nothing."""
+    X, y, _ = data()
+    X = np.column_stack([X, X, np.ones(150), np.zeros(150)]).astype(np.float32)
+    ours, f = solve(QuasiNewton(), Logistic(), L2(1e-9), X, y, 1e-6)
+    _, best = solve(Newton(), Logistic(), L2(1e-9), X.astype(np.float64), y, 1e-10)
+    assert np.all(np.isfinite(ours.coef))
+    assert f == pytest.approx(best, rel=1e-3)
 
 
 # ------------------------------------------------ losses with kinks

@@ -46,6 +46,7 @@ SOLVERS: dict[str, type[solvers.Solver]] = {
     "newton": solvers.Newton,
     "smoothed_newton": solvers.SmoothedNewton,
     "proximal_newton": solvers.ProximalNewton,
+    "quasi_newton": solvers.QuasiNewton,
     "pegasos": solvers.Pegasos,
     "weighted_pegasos": solvers.WeightedPegasos,
     "dropout_pegasos": solvers.DropoutPegasos,

@@ -31,6 +31,7 @@ from thresher.solvers import (
     Chunk,
     DualDescent,
     Problem,
+    QuasiNewton,
     Result,
     Solver,
     Status,
@@ -44,10 +45,11 @@ __all__ = ["KernelModel"]
 
 _WEAK = 0.1  # alpha n where no alpha is given
 _FEW = 5000  # rows for which the optimum is worth its time
-# Below so many rows for each feature, averaged SGD is far from the optimum of several classes after
-# the 20 passes that it plans at most, and the dual's, which soon leave most rows out, cost no more
-# (letter, 490 landmarks: 6.4 % against 4.5; 10,000 rows of MNIST, 1500: 4.3 and 3.6).  With two
-# classes there was nothing to gain.
+# Averaged SGD is far from the optimum of several classes after the 20 passes that it plans at most
+# (letter, 490 landmarks: 6.4 % against 4.5).  Up to so many features their Gram matrix is cheap.
+_MOST_LANDMARKS = 4000
+# Where the loss is not smooth: the dual's passes soon leave most rows out, and cost no more than
+# averaged SGD's below so many rows for each feature.
 _ROWS_PER_FEATURE = 32
 MAPS = ("nystroem", "local", "fourier")
 
@@ -186,7 +188,7 @@ class KernelModel(LinearModel):
 
     def _choose(self, setup: Setup, shape: tuple[int, int], streaming: bool) -> Solver:
         """Least squares directly where features are dense; else what a linear model would take,
-        or dual coordinate descent for several classes where rows are few for the features."""
+        or a solver that reaches the optimum of several classes."""
         if isinstance(self.map_, LocalNystroem):
             # Many features, but a row has those of its cell only: stochastic passes suffice.
             wide = isinstance(setup.solver, DualDescent) and shape[0] > _FEW
@@ -194,15 +196,12 @@ class KernelModel(LinearModel):
         if _takes(DirectLeastSquares(), setup.problem):
             return DirectLeastSquares()
         planned = streaming or self.max_iter or self.steps
-        if (
-            isinstance(setup.solver, AveragedSGD)
-            and setup.problem.outputs > 1
-            and not planned
-            and shape[0] < _ROWS_PER_FEATURE * shape[1]
-            and _takes(DualDescent(), setup.problem)
-        ):
-            return DualDescent()
-        return setup.solver
+        if planned or setup.problem.outputs == 1 or not isinstance(setup.solver, AveragedSGD):
+            return setup.solver
+        if shape[1] <= _MOST_LANDMARKS and _takes(QuasiNewton(), setup.problem):
+            return QuasiNewton()
+        few = shape[0] < _ROWS_PER_FEATURE * shape[1]
+        return DualDescent() if few and _takes(DualDescent(), setup.problem) else setup.solver
 
     def _run(self, setup: Setup, chunk: Chunk, held: Any, output: int | None) -> Result:
         result = super()._run(setup, chunk, held, output)
@@ -312,6 +311,7 @@ def _takes(solver: Solver, problem: Problem) -> bool:
     """Whether the solver can learn with the problem's loss and penalty."""
     try:
         check_compatible(solver, problem)
+        solver.check(problem)
     except ValueError:
         return False
     return True

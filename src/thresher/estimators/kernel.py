@@ -24,8 +24,8 @@ _SHARED = """
         How the landmarks are chosen; see ``thresher.maps.Nystroem``.
     solver : {"auto", "asgd", "dcd", "least_squares", "asset", "newton", ...} or Solver
         Learns the linear model on the features.  "auto": one direct solve for the least-squares
-        loss, otherwise as ``LinearClassifier`` would choose for rows of that shape; dual coordinate
-        descent for several classes where rows are few for the features.
+        loss, otherwise as ``LinearClassifier`` would choose for rows of that shape; several
+        classes are learned to the optimum by "quasi_newton" (smooth losses) or the dual.
     alpha : float or None, default=None
         Strength of the penalty, in  mean loss + alpha / 2 ||w||^2; None: 0.1/n (1e-5 in
         ``partial_fit``).  From the C of a support vector machine: alpha = 1 / (C n).

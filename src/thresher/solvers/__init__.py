@@ -10,6 +10,7 @@ from thresher.solvers.newton import Newton
 from thresher.solvers.pegasos import SGD, Pegasos, WeightedPegasos
 from thresher.solvers.proximal import FOBOS, TruncatedGradient
 from thresher.solvers.proximal_newton import ProximalNewton
+from thresher.solvers.quasi_newton import QuasiNewton
 from thresher.solvers.rda import RDA, AdaptiveRDA
 from thresher.solvers.reweighted import ReweightedL1, ReweightedL2
 from thresher.solvers.smoothing import SmoothedNewton
@@ -29,6 +30,7 @@ __all__ = [
     "Pegasos",
     "Problem",
     "ProximalNewton",
+    "QuasiNewton",
     "Result",
     "ReweightedL1",
     "ReweightedL2",

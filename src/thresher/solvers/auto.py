@@ -16,6 +16,7 @@ from thresher.solvers.dcd import DualDescent
 from thresher.solvers.newton import Newton
 from thresher.solvers.pegasos import Pegasos
 from thresher.solvers.proximal_newton import ProximalNewton
+from thresher.solvers.quasi_newton import QuasiNewton
 from thresher.solvers.rda import RDA
 from thresher.solvers.smoothing import SmoothedNewton
 
@@ -89,6 +90,8 @@ def default_tolerance(solver: Solver, loss: Loss, shape: tuple[int, int]) -> flo
         return 1e-6 if shape[0] <= 10_000 else 1e-4
     if isinstance(solver, ProximalNewton):
         return 1e-6 if shape[0] <= 10_000 else 1e-4
+    if isinstance(solver, QuasiNewton):
+        return 1e-6 if shape[0] <= 1_000 else 3e-4
     if isinstance(solver, DualDescent):
         if shape[0] <= 1_000:
             return 1e-3

@@ -28,7 +28,7 @@ from scipy.linalg.blas import dsyrk, dtrmm, ssyrk, strmm
 
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
 
-__all__ = ["DirectLeastSquares"]
+__all__ = ["DirectLeastSquares", "ridged"]
 
 _BLOCK = 1 << 20  # elements of the rows that enter the matrix together
 
@@ -158,14 +158,20 @@ def _blocks(chunk: Chunk) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _system(problem: Problem, state: NormalEquations) -> tuple[np.ndarray, int]:
     """The regularised matrix, with the intercept's place only if there is one."""
-    d = problem.n_features
-    size = d + 1 if problem.fit_intercept else d
-    A = np.triu(state.gram[:size, :size])
+    A = ridged(state.gram, state.mass * precisions(problem), problem.fit_intercept)
+    return A, A.shape[0]
+
+
+def ridged(gram: np.ndarray, ridge: np.ndarray, fit_intercept: bool) -> np.ndarray:
+    """The symmetric matrix of an upper triangle, plus a ridge for all but the intercept."""
+    d = ridge.size
+    size = d + 1 if fit_intercept else d
+    A = np.triu(gram[:size, :size])
     A = A + np.triu(A, 1).T
-    A[np.arange(d), np.arange(d)] += state.mass * precisions(problem)
+    A[np.arange(d), np.arange(d)] += ridge
     # Directions that neither data nor penalty hold get a trace of curvature.
     A[np.arange(size), np.arange(size)] += 1e-12 * max(float(np.trace(A)) / size, 1e-300)
-    return A, size
+    return A
 
 
 def _solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
