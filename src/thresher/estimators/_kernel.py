@@ -47,7 +47,7 @@ _WEAK = 0.1  # alpha n where no alpha is given
 _FEW = 5000  # rows for which the optimum is worth its time
 # Averaged SGD is far from the optimum of several classes after the 20 passes that it plans at most
 # (letter, 490 landmarks: 6.4 % against 4.5).  Up to so many features their Gram matrix is cheap.
-_MOST_LANDMARKS = 4000
+_MOST_FEATURES = 4000
 # Where the loss is not smooth: the dual's passes soon leave most rows out, and cost no more than
 # averaged SGD's below so many rows for each feature.
 _ROWS_PER_FEATURE = 32
@@ -189,19 +189,22 @@ class KernelModel(LinearModel):
     def _choose(self, setup: Setup, shape: tuple[int, int], streaming: bool) -> Solver:
         """Least squares directly where features are dense; else what a linear model would take,
         or a solver that reaches the optimum of several classes."""
-        if isinstance(self.map_, LocalNystroem):
-            # Many features, but a row has those of its cell only: stochastic passes suffice.
-            wide = isinstance(setup.solver, DualDescent) and shape[0] > _FEW
-            return AveragedSGD() if wide and self._task == "classification" else setup.solver
-        if _takes(DirectLeastSquares(), setup.problem):
+        local = isinstance(self.map_, LocalNystroem)
+        if not local and _takes(DirectLeastSquares(), setup.problem):
             return DirectLeastSquares()
-        planned = streaming or self.max_iter or self.steps
-        if planned or setup.problem.outputs == 1 or not isinstance(setup.solver, AveragedSGD):
-            return setup.solver
-        if shape[1] <= _MOST_LANDMARKS and _takes(QuasiNewton(), setup.problem):
-            return QuasiNewton()
-        few = shape[0] < _ROWS_PER_FEATURE * shape[1]
-        return DualDescent() if few and _takes(DualDescent(), setup.problem) else setup.solver
+        stochastic = isinstance(setup.solver, AveragedSGD)
+        if local and isinstance(setup.solver, DualDescent) and self._task == "classification":
+            # Many features, but a row has those of its cell only: stochastic passes suffice.
+            stochastic = shape[0] > _FEW or setup.problem.outputs > 1
+        if not stochastic or streaming or self.max_iter or self.steps:
+            return AveragedSGD() if stochastic else setup.solver
+        if setup.problem.outputs > 1 and not (local and shape[0] > _FEW):
+            if shape[1] <= _MOST_FEATURES and _takes(QuasiNewton(), setup.problem):
+                return QuasiNewton()
+            few = shape[0] < _ROWS_PER_FEATURE * shape[1]
+            if few and _takes(DualDescent(), setup.problem):
+                return DualDescent()
+        return AveragedSGD()
 
     def _run(self, setup: Setup, chunk: Chunk, held: Any, output: int | None) -> Result:
         result = super()._run(setup, chunk, held, output)

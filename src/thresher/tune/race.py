@@ -70,6 +70,7 @@ class Runner:
     model: Any = None
     units: dict[str, Any] = field(default_factory=dict)  # {"scale": ...} once that is settled
     trials: list[Trial] = field(default_factory=list)
+    asked: int = 0  # for settings, whether or not there was time to try them
 
     def foreseen(self, params: dict[str, Any], rows: int) -> float:
         """Seconds that a fit will probably take.
@@ -240,9 +241,10 @@ class Race:
         assert runner.best is not None
         space = self._space(runner, part)
         drawn = space.sample(self.rng, context_of(runner.estimator))
-        if len(runner.trials) % 4 == 3:
+        runner.asked += 1
+        if runner.asked % 4 == 3:
             return drawn
-        if capacity(runner.estimator, part.size) and len(runner.trials) % 4 == 1:
+        if capacity(runner.estimator, part.size) and runner.asked % 4 == 0:
             return larger(runner.estimator, runner.best.params, part.size)
         width = 0.3 / math.sqrt(1 + len(runner.trials) / 4)
         return {k: self._near(space, k, runner.best.params.get(k), v, width)
