@@ -237,8 +237,8 @@ def rows_of(path, policy, size, **options):
     for batch in data.chunks():
         rows = batch.rows
         d = data.schema.n_features
+        assert rows.shape == (batch.size, d)
         matrix = rows.X if hasattr(rows, "X") else dense(rows, d)
-        assert matrix.shape == (batch.size, d)
         assert np.all(np.isfinite(matrix))
         target = data.schema.target
         if target is not None:
@@ -251,10 +251,14 @@ def rows_of(path, policy, size, **options):
 
 
 def dense(rows, d):
+    """The first thousand columns; SciPy would crash on what is checked before."""
     from scipy.sparse import csr_array
 
-    indices, indptr = rows.indices.view(np.int32), rows.indptr.view(np.int32)
+    indices, indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
     assert indices.size == 0 or (indices.min() >= 0 and indices.max() < d)
+    assert indptr[0] == 0
+    assert indptr[-1] == indices.size
+    assert np.all(np.diff(indptr) >= 0)
     return csr_array((rows.data, indices, indptr), shape=rows.shape)[:, :1000].toarray() * 1.0
 
 
