@@ -28,7 +28,7 @@ from scipy.linalg.blas import dsyrk, dtrmm, ssyrk, strmm
 
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
 
-__all__ = ["DirectLeastSquares", "ridged"]
+__all__ = ["DirectLeastSquares", "refuse_large_matrix", "ridged"]
 
 _BLOCK = 1 << 20  # elements of the rows that enter the matrix together
 
@@ -73,11 +73,7 @@ class DirectLeastSquares(Solver):
     by_blocks = True
 
     def check(self, problem: Problem) -> None:
-        if problem.n_features > self.max_features:
-            raise ValueError(
-                f"DirectLeastSquares would need a matrix of {problem.n_features} x "
-                f"{problem.n_features}: use another solver or raise max_features"
-            )
+        refuse_large_matrix(self, problem.n_features, self.max_features)
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> NormalEquations:
         d = problem.n_features + 1
@@ -135,6 +131,14 @@ class DirectLeastSquares(Solver):
             targets.append(y)
             predictions.append(y - residual / np.maximum(1.0 - leverage, 1e-9))
         return np.concatenate(targets), np.concatenate(predictions)
+
+
+def refuse_large_matrix(solver: Solver, d: int, most: int) -> None:
+    if d > most:
+        raise ValueError(
+            f"{type(solver).__name__} would need a matrix of {d} x {d}: "
+            "use another solver or raise max_features"
+        )
 
 
 def _targets(problem: Problem, y: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from thresher._rows import Dense, Rows
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
-from thresher.solvers.least_squares import DirectLeastSquares, ridged
+from thresher.solvers.least_squares import DirectLeastSquares, refuse_large_matrix, ridged
 
 __all__ = ["QuasiNewton"]
 
@@ -128,11 +128,7 @@ class QuasiNewton(Solver):
             raise ValueError(f"QuasiNewton: memory must be at least 1, got {self.memory}")
         if not math.isfinite(problem.loss.smoothness):
             raise ValueError("QuasiNewton: the loss must have a bounded curvature (smoothness)")
-        if problem.n_features > self.max_features:
-            raise ValueError(
-                f"QuasiNewton would need a matrix of {problem.n_features} x "
-                f"{problem.n_features}: use another solver or raise max_features"
-            )
+        refuse_large_matrix(self, problem.n_features, self.max_features)
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> QuasiNewtonState:
         assert chunk is not None
@@ -178,9 +174,9 @@ def _factor(problem: Problem, gram: np.ndarray, mass: float) -> np.ndarray:
     system *= bound / mass
     trace = max(float(np.trace(system)) / system.shape[0], 1e-300)
     for more in (0.0, 1e-7, 1e-5, 1e-3):
+        system[np.diag_indices_from(system)] += more * trace
         try:
-            extra = more * trace * np.eye(system.shape[0])
-            return cho_factor(system + extra, lower=True)[0]
+            return cho_factor(system, lower=True)[0]
         except LinAlgError:
             continue
     return np.diag(np.sqrt(np.diag(system)))
