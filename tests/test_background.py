@@ -1,11 +1,16 @@
 """Working ahead in a thread: the same items, the same errors, no thread left behind."""
 
+import gc
 import threading
 import time
 
 import pytest
 
 from thresher.data.background import ahead, in_order
+from thresher.data.encode import Encoder
+from thresher.data.errors import BadRows
+from thresher.data.schema import Schema
+from thresher.losses import Pinball
 
 
 def readers():
@@ -141,3 +146,17 @@ def test_work_stays_a_few_items_ahead():
     assert next(results) == 0
     assert len(taken) <= 4
     results.close()
+
+
+@pytest.mark.parametrize("shared", ["encoder", "term"])
+def test_what_threads_share_is_used_without_its_dict(shared):
+    """Python 3.11 may make two of them, of which one later points at freed memory."""
+    if shared == "encoder":
+        encoder = Encoder(Schema(matrix_features=3), BadRows("error"))
+        encoder.reporting_to(BadRows("error"))
+        assert not hasattr(encoder, "__dict__")
+    else:
+        loss = Pinball(tau=0.3)
+        kept = loss._numba_type_
+        assert loss._numba_type_ is kept
+        assert not any(isinstance(held, dict) for held in gc.get_referents(loss))

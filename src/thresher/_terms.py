@@ -76,8 +76,9 @@ class Term:
 
     @property
     def _numba_type_(self) -> TermType:
-        # Numba asks for this at every call of a compiled function: keep it (3 us, not 55).
-        known = self.__dict__.get("_type")
+        # Numba asks for this at every call of a compiled function: keep it (3 us, not 55).  Not by
+        # way of ``__dict__``: making it is not safe in Python 3.11 where threads share the term.
+        known = getattr(self, "_type", None)
         if known is None:
             fields = tuple((f.name, _field_type(self, f)) for f in dataclasses.fields(self))  # type: ignore[arg-type]
             known = TermType(_tag(type(self)), fields)  # type: ignore[arg-type]
@@ -86,7 +87,7 @@ class Term:
 
     def __getstate__(self) -> dict[str, Any]:
         # The type names a class of this process; another process works out its own.
-        return {name: value for name, value in self.__dict__.items() if name != "_type"}
+        return self.get_params()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Fields by name: what scikit-learn's ``clone`` and nested parameters read."""

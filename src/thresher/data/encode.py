@@ -114,7 +114,14 @@ class _Layout(NamedTuple):
 
 
 class Encoder:
-    """Applies a schema to raw blocks, reporting the rows that contradict it."""
+    """Applies a schema to raw blocks, reporting the rows that contradict it.
+
+    Threads share one.  Slots, because Python 3.11 may give an object two ``__dict__`` that free
+    each other's values where two threads ask for the first (as ``copy`` does) and the collector
+    runs Python code, a user's ``gc.callbacks`` or ``__del__``, in the middle of it.
+    """
+
+    __slots__ = ("_boolean", "_identity", "_layout", "_strict", "bad", "schema")
 
     def __init__(self, schema: Schema, bad: BadRows):
         self.schema, self.bad = schema, bad
