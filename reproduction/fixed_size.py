@@ -15,7 +15,7 @@ from thresher.penalties import L2
 from thresher.solvers import Pegasos
 
 Source = Callable[[Settings], Iterable[Split]]
-MOST_RUNS = 3
+MOST_RUNS = 10
 TUNING_ROWS, FOLDS, BUDGET = 2000, 3, 16  # at most
 LANDMARK_ROWS = 10_000  # among which landmarks are chosen
 TUNING_BATCH, LARGEST_BATCH = 100, 1000

@@ -15,7 +15,7 @@ from reproduction.protocol import Settings
 from reproduction.report import Cell, missing, reading, table
 from thresher import BudgetedClassifier, KernelClassifier, MultiHyperplaneClassifier
 
-MOST_RUNS, BOARD_RUNS, PASSES, FOLDS = 5, 3, 15, 5
+MOST_RUNS, BOARD_RUNS, PASSES, FOLDS = 10, 10, 15, 5
 LAMBDAS = tuple(10.0**-k for k in range(2, 8))
 #: published error and its deviation: batch AMM, online AMM, Pegasos; weights of batch and online
 PUBLISHED = {
