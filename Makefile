@@ -13,7 +13,7 @@ test: lint $(VENV)/.test
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/interpreted
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" tests src --ignore=tests/interpreted
 
-test-slow: $(VENV)/.test
+test-slow: $(VENV)/.slow
 	$(BIN)/python -m pytest -q -n $(JOBS) -m slow tests
 
 lint: $(VENV)/.lint
@@ -37,6 +37,6 @@ $(VENV)/.core: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lint $(VENV)/.bench: $(VENV)/.%: pyproject.toml $(VENV)/.core
+$(VENV)/.test $(VENV)/.slow $(VENV)/.lint $(VENV)/.bench: $(VENV)/.%: pyproject.toml $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
 	@touch $@

@@ -12,15 +12,25 @@ import zipfile
 from pathlib import Path
 
 import atheris
+import numpy as np
 
-import thresher.estimators  # noqa: F401  what Numba compiles must not be instrumented
+from thresher import LinearClassifier
+
+
+def seed_model() -> LinearClassifier:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    return LinearClassifier(solver="asgd", calibrate="isotonic").fit(X, y)
+
+
+# Fitted first: what Numba compiles must be imported before imports are instrumented.
+MODEL = seed_model()
 
 with atheris.instrument_imports(
     include=["thresher.artifacts", "thresher.estimators._saving", "thresher.data.schema", "json"]
 ):
-    import numpy as np
-
-    from thresher import LinearClassifier, load_model, save_model
+    from thresher import load_model, save_model
     from thresher.artifacts.container import BadFile
     from thresher.artifacts.encoding import UnknownTerm
 
@@ -28,18 +38,15 @@ FOLDER = tempfile.TemporaryDirectory()
 PATH = os.path.join(FOLDER.name, "m.thresher")
 
 
-def seed_model() -> tuple[bytes, dict[str, bytes]]:
-    """A small model file, whole and by members."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3))
-    y = np.digitize(X[:, 0], [-0.5, 0.5])
-    save_model(LinearClassifier(solver="asgd", calibrate="isotonic").fit(X, y), PATH)
+def saved() -> tuple[bytes, dict[str, bytes]]:
+    """The file of the model, whole and by members."""
+    save_model(MODEL, PATH)
     data = Path(PATH).read_bytes()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return data, {name: archive.read(name) for name in archive.namelist()}
 
 
-DATA, MEMBERS = seed_model()
+DATA, MEMBERS = saved()
 NAMES = sorted(MEMBERS)
 
 
