@@ -20,6 +20,7 @@ from thresher.estimators._progress import FitEvent
 from thresher.estimators._stream import stream_chunk
 from thresher.kernels import RBF, Kernel
 from thresher.losses import Hinge
+from thresher.maps.relevance import relevance
 from thresher.registry import resolve
 from thresher.solvers import Chunk, Status, driver
 from thresher.solvers.budgeted import Budgeted, OneOutput
@@ -34,11 +35,12 @@ class BudgetedModel(NestedParameters):
     """Base of the budgeted estimators."""
 
     _task: str
+    _scales = ("relevance",)
 
     def __init__(
         self, kernel: Any, gamma: float | None, alpha: float | None, budget: int, maintenance: str,
         max_iter: int, order: str, fit_intercept: bool, eta0: float | None, average: bool,
-        scale: bool, random_state: Any, verbose: int, callbacks: Any,
+        scale: Any, random_state: Any, verbose: int, callbacks: Any,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -92,13 +94,15 @@ class BudgetedModel(NestedParameters):
         # Distances from inner products cancel: single precision while that leaves four digits.
         short = isinstance(kernel, RBF) and kernel.gamma * square < 200.0 and square < 1e30
         alpha = self.alpha or (_STREAM_ALPHA if mass is None else 1.0 / mass)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         budget = self.budget if mass is None else min(self.budget, chunk.size)
         return Budgeted(
             rule, kernel, rows.shape[1], float(alpha), int(budget), self.maintenance, outputs,
             1.0 if self.fit_intercept else 0.0, self.eta0 or self._first_step(rule, kernel, chunk),
-            16.0 if self.average else None, np.float32 if short else np.float64, seed,
+            16.0 if self.average else None, np.float32 if short else np.float64, self._seed(),
         )  # fmt: skip
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _first_step(self, rule: Any, kernel: Any, chunk: Chunk) -> float:
         """1 / mean k(x, x) of some rows, times the spread of numbers that are to be predicted."""
@@ -115,7 +119,7 @@ class BudgetedModel(NestedParameters):
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, rule: Any, outputs: int
     ) -> None:
         self._forget()
-        rows = self._in_units(rows, weight)
+        rows = self._in_units(rows, targets, weight)
         chunk = driver.whole(rows, targets, weight)
         mass = float(rows.shape[0] if weight is None else weight.sum())
         learner = self._learner(rule, outputs, chunk, weight, mass)
@@ -134,7 +138,7 @@ class BudgetedModel(NestedParameters):
     ) -> None:
         first = not hasattr(self, "_stream")
         if first:
-            rows = self._in_units(rows, weight)
+            rows = self._in_units(rows, targets, weight)
         elif self.scale_ is not None:
             rows = scaled(rows, self.shift_, self.scale_)
         chunk = stream_chunk(rows, targets, weight)
@@ -150,13 +154,19 @@ class BudgetedModel(NestedParameters):
             if hasattr(self, name):
                 delattr(self, name)
 
-    def _in_units(self, rows: Rows, weight: np.ndarray | None) -> Rows:
+    def _in_units(self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None) -> Rows:
         self.shift_, self.scale_ = None, None
-        if not self.scale:
+        if not _input.wants_units(self.scale, self._scales):
             return rows
         weight = np.ones(rows.shape[0]) if weight is None else weight
-        self.shift_, self.scale_ = _input.learn_units(rows, weight, centre=hasattr(rows, "X"))
-        return scaled(rows, self.shift_, self.scale_)
+        units = _input.learn_units(rows, weight, centre=hasattr(rows, "X"))
+        if self.scale == "relevance":
+            kept = np.flatnonzero(weight)
+            y = targets[kept] if self._task == "regression" else targets[kept].astype(np.int64)
+            X = units.matrix(_input.matrix_of(rows)[kept])
+            units = units.weighed(relevance(X, y, self._seed()))
+        self.shift_, self.scale_ = units
+        return units.apply(rows)
 
     def _told(self, learner: Budgeted, state: Any, passes: int, seconds: float) -> bool:
         """Report the pass; True if a callback asks to stop."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from thresher._rows import Rows, as_rows, scaled
@@ -97,12 +97,31 @@ class Units(NamedTuple):
     def apply(self, rows: Rows) -> Rows:
         return scaled(rows, self.shift, self.scale)
 
+    def matrix(self, X: Any) -> Any:
+        """The array or CSR matrix X in these units, in its own precision."""
+        scale = self.scale.astype(X.dtype)
+        if hasattr(X, "indptr"):
+            return csr_matrix((X.data * scale[X.indices], X.indices, X.indptr), shape=X.shape)
+        return X * scale if self.shift is None else (X - self.shift.astype(X.dtype)) * scale
+
+    def weighed(self, weights: np.ndarray) -> Units:
+        """These units with some features more important than others."""
+        return self._replace(scale=self.scale * weights)
+
     def undo(self, coef: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
         """The same linear function in the original units."""
         coef = coef * self.scale
         if self.shift is not None:
             intercept = intercept - coef @ self.shift
         return coef, intercept
+
+
+def wants_units(scale: Any, words: tuple[str, ...] = ()) -> bool:
+    """Whether ``scale``, a boolean or one of a learner's own words, asks for other units."""
+    if isinstance(scale, str) and scale not in words:
+        known = ", ".join(["True", "False", *map(repr, words)])
+        raise ValueError(f"scale must be one of {known}, got {scale!r}")
+    return bool(scale)
 
 
 def learn_units(rows: Rows, weight: np.ndarray, centre: bool) -> Units:
@@ -115,6 +134,16 @@ def units_from(moments: Moments, centre: bool) -> Units:
     varies = deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300)
     scale = np.where(varies, 1.0 / np.where(varies, deviation, 1.0), 1.0)
     return Units(mean if centre else None, scale)
+
+
+def matrix_of(rows: Any) -> Any:
+    """The array or CSR matrix that ``rows``, in its units, is a view of."""
+    assert not hasattr(rows, "scale")
+    if hasattr(rows, "X"):
+        return rows.X
+    signed = {4: np.int32, 8: np.int64}
+    indices, indptr = (p.view(signed[p.itemsize]) for p in (rows.indices, rows.indptr))
+    return csr_matrix((rows.data, indices, indptr), shape=rows.shape)
 
 
 def to_rows(X: Any) -> Rows:

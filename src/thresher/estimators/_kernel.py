@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -25,6 +24,7 @@ from thresher.estimators._progress import Held, Progress
 from thresher.estimators._stream import RowStream
 from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
 from thresher.maps.base import FeatureMap
+from thresher.maps.relevance import relevance
 from thresher.penalties import L2, Penalty
 from thresher.solvers import (
     AveragedSGD,
@@ -63,6 +63,8 @@ class KernelModel(LinearModel):
     n_components: Any
     landmarks: Any
     memory: float
+    _scales = ("relevance",)
+    _raw_units: _input.Units | None
 
     # ------------------------------------------------------------ nested parameters
 
@@ -88,7 +90,7 @@ class KernelModel(LinearModel):
             if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
                 raise TypeError(f"map must be one of {MAPS} or a transformer, got {self.map!r}")
             return clone(self.map)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self._seed()
         if self.map in ("nystroem", "local"):
             made = Nystroem if self.map == "nystroem" else LocalNystroem
             return made(
@@ -100,16 +102,23 @@ class KernelModel(LinearModel):
             return FourierFeatures(size, kernel=self.kernel, gamma=self.gamma, random_state=seed)
         raise ValueError(f"map={self.map!r} is unknown: give a transformer or one of {MAPS}")
 
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
     def _learn_map(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int
     ) -> Any:
         """Fit units and map on the rows that count; returns the rows in those units."""
         X = self._learn_units(rows, weight)
-        self.map_ = self._make_map()
         kept = slice(None) if weight is None or np.all(weight > 0.0) else np.flatnonzero(weight)
         labels = targets[kept]
         if self._task == "classification":
             labels = np.round(labels).astype(np.int64)
+        if self.scale == "relevance":
+            assert self._raw_units is not None
+            self._raw_units = self._raw_units.weighed(relevance(X[kept], labels, self._seed()))
+            X = self._in_units(_input.matrix_of(rows))
+        self.map_ = self._make_map()
         if isinstance(self.map_, FeatureMap):
             self.map_.learn(X[kept], labels)
         else:
@@ -117,17 +126,12 @@ class KernelModel(LinearModel):
         return X
 
     def _learn_units(self, rows: Rows, weight: np.ndarray | None) -> Any:
+        """Standardise, if that is wanted; returns the rows in those units."""
         self._raw_units = LinearModel._units(self, rows, weight)
-        return self._in_units(_matrix(rows))
+        return self._in_units(_input.matrix_of(rows))
 
     def _in_units(self, X: Any) -> Any:
-        if self._raw_units is None:
-            return X
-        shift, scale = self._raw_units
-        scale = scale.astype(X.dtype)
-        if hasattr(X, "indptr"):
-            return csr_matrix((X.data * scale[X.indices], X.indices, X.indptr), shape=X.shape)
-        return X * scale if shift is None else (X - shift.astype(X.dtype)) * scale
+        return X if self._raw_units is None else self._raw_units.matrix(X)
 
     def _features(self, X: Any) -> Rows:
         """The mapped rows; in the precision of X."""
@@ -153,7 +157,8 @@ class KernelModel(LinearModel):
         self.__dict__.pop("loo_error_", None)
         X = self._learn_map(rows, targets, weight, outputs)
         if held is not None:
-            held = Held(self._features(self._in_units(_matrix(held.rows))), held.y, held.weight)
+            features = self._features(self._in_units(_input.matrix_of(held.rows)))
+            held = Held(features, held.y, held.weight)
         block = self._block_rows(X)
         if block < X.shape[0]:
             self._fit_blocks(X, targets, weight, outputs, held, block)
@@ -290,7 +295,7 @@ class KernelModel(LinearModel):
         if not hasattr(self, "_stream"):
             X = self._learn_map(rows, targets, weight, outputs)
         else:
-            X = self._in_units(_matrix(rows))
+            X = self._in_units(_input.matrix_of(rows))
         block = max(self._block_rows(X) // 64 * 64, 64)  # between mini-batches of usual sizes
         for start in range(0, X.shape[0], block):
             part = slice(start, start + block)
@@ -318,12 +323,3 @@ def _takes(solver: Solver, problem: Problem) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _matrix(rows: Any) -> Any:
-    """The array or CSR matrix that ``rows`` is a view of."""
-    if hasattr(rows, "X"):
-        return rows.X
-    signed = {4: np.int32, 8: np.int64}
-    indices, indptr = (p.view(signed[p.itemsize]) for p in (rows.indices, rows.indptr))
-    return csr_matrix((rows.data, indices, indptr), shape=rows.shape)

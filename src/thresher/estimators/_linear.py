@@ -54,11 +54,12 @@ class LinearModel(NestedParameters):
     """Base of the linear estimators: everything but targets and predictions."""
 
     _task: str
+    _scales: tuple[str, ...] = ()  # words that ``scale`` may be
     _path: Path | None = None  # set by those who fit the same rows for many alphas
 
     def __init__(
         self, loss: Any, penalty: Any, solver: Any, alpha: float | None, fit_intercept: bool,
-        scale: bool, max_iter: int | None, steps: int | None, tol: float | None, order: str,
+        scale: Any, max_iter: int | None, steps: int | None, tol: float | None, order: str,
         early_stopping: bool, validation_fraction: float, patience: int, n_jobs: int | None,
         random_state: Any, trace: bool, verbose: int, callbacks: Any,
     ):  # fmt: skip
@@ -215,7 +216,7 @@ class LinearModel(NestedParameters):
         return progress.best(result) if progress else result
 
     def _units(self, rows: Rows, weight: np.ndarray | None) -> _input.Units | None:
-        if not self.scale:
+        if not _input.wants_units(self.scale, self._scales):
             return None
         weight = np.ones(rows.shape[0]) if weight is None else weight
         return _input.learn_units(rows, weight, centre=hasattr(rows, "X") and self.fit_intercept)

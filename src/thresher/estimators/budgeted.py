@@ -42,8 +42,9 @@ _SHARED = """
         about one. ``math.inf`` is Pegasos as published, which starts with steps of 1/alpha.
     average : bool, default=True
         Use an average of the last iterates (weighed by t^16) instead of the last one alone.
-    scale : bool, default=False
-        Standardise the features on the fly; sparse data are scaled but not centred.
+    scale : bool or "relevance", default=False
+        Standardise the features on the fly; sparse data are scaled but not centred.  "relevance"
+        also weighs them, as in ``KernelClassifier``.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         Print a line after each pass.
@@ -117,7 +118,7 @@ class BudgetedClassifier(Classifier, BudgetedModel):
         fit_intercept: bool = False,
         eta0: float | None = None,
         average: bool = True,
-        scale: bool = False,
+        scale: Any = False,
         class_weight: Any = None,
         calibrate: str | None = None,
         random_state: Any = None,
@@ -203,7 +204,7 @@ class BudgetedRegressor(RegressorMixin, BudgetedModel):
         fit_intercept: bool = True,
         eta0: float | None = None,
         average: bool = True,
-        scale: bool = False,
+        scale: Any = False,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,

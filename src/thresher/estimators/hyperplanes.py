@@ -336,7 +336,7 @@ class MultiHyperplaneClassifier(Classifier, BaseEstimator):
         )  # fmt: skip
 
     def _units(self, rows: Rows, weight: np.ndarray | None) -> _input.Units | None:
-        if not self.scale:
+        if not _input.wants_units(self.scale):
             return None
         weight = np.ones(rows.shape[0]) if weight is None else weight
         return _input.learn_units(rows, weight, centre=hasattr(rows, "X") and self.bias > 0)

@@ -31,8 +31,11 @@ _SHARED = """
         ``partial_fit``).  From the C of a support vector machine: alpha = 1 / (C n).
     penalty : {"l2", "l1", ...}, Penalty or None, default=None
     fit_intercept : bool, default=True
-    scale : bool, default=False
-        Standardise the features before the map.
+    scale : bool or "relevance", default=False
+        Standardise the features before the map.  "relevance" also weighs them by how much the
+        scores of a pilot machine change along them (``thresher.maps.relevance``): a second or two
+        that often pay for themselves many times where some features say little, for up to 10,000
+        features.
     memory : float, default=2e9
         Bytes that the mapped rows may take.  Where they need more they are computed block by block
         in every pass, and the solver must be a streaming one.
@@ -98,7 +101,7 @@ class KernelClassifier(KernelModel, LinearClassifier):
         alpha: float | None = None,
         penalty: Any = None,
         fit_intercept: bool = True,
-        scale: bool = False,
+        scale: Any = False,
         memory: float = 2e9,
         max_iter: int | None = None,
         steps: int | None = None,
@@ -163,7 +166,7 @@ class KernelRegressor(KernelModel, LinearRegressor):
         alpha: float | None = None,
         penalty: Any = None,
         fit_intercept: bool = True,
-        scale: bool = False,
+        scale: Any = False,
         memory: float = 2e9,
         max_iter: int | None = None,
         steps: int | None = None,

@@ -80,13 +80,14 @@ class Planes(NamedTuple):
     ids: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _margins(rows, i, label, sums, bias, owner, margins):
     """margins = x_i . u for all lanes; returns the largest of the class, and of all others.
 
     A block of lanes at a time, in four sums that do not wait for each other.  Four features that
     are zero are passed over in long rows only: in short ones a wrong guess costs more than it
-    saves.
+    saves.  Inlined, because a call would pass dozens of fields of arrays through memory; positions
+    are unsigned for the reason that column numbers are (`_rows.py`).
     """
     start, stop = rows.start(i), rows.stop(i)
     whole = stop - (stop - start) % 4
@@ -95,16 +96,18 @@ def _margins(rows, i, label, sums, bias, owner, margins):
     for at in range(0, margins.size, LANES):
         a, b, c, d = read(bias, at), filled(bias, 0.0), filled(bias, 0.0), filled(bias, 0.0)
         for k in range(start, whole, 4):
-            x0, x1 = rows.element(i, k), rows.element(i, k + 1)
-            x2, x3 = rows.element(i, k + 2), rows.element(i, k + 3)
+            k0, k1, k2, k3 = np.uint64(k), np.uint64(k + 1), np.uint64(k + 2), np.uint64(k + 3)
+            x0, x1 = rows.element(i, k0), rows.element(i, k1)
+            x2, x3 = rows.element(i, k2), rows.element(i, k3)
             if short or x0 != 0.0 or x1 != 0.0 or x2 != 0.0 or x3 != 0.0:
-                a = multiply_add(a, x0, read(sums, in_row(sums, rows.column(i, k), at)))
-                b = multiply_add(b, x1, read(sums, in_row(sums, rows.column(i, k + 1), at)))
-                c = multiply_add(c, x2, read(sums, in_row(sums, rows.column(i, k + 2), at)))
-                d = multiply_add(d, x3, read(sums, in_row(sums, rows.column(i, k + 3), at)))
+                a = multiply_add(a, x0, read(sums, in_row(sums, rows.column(i, k0), at)))
+                b = multiply_add(b, x1, read(sums, in_row(sums, rows.column(i, k1), at)))
+                c = multiply_add(c, x2, read(sums, in_row(sums, rows.column(i, k2), at)))
+                d = multiply_add(d, x3, read(sums, in_row(sums, rows.column(i, k3), at)))
         for k in range(whole, stop):
-            weights = read(sums, in_row(sums, rows.column(i, k), at))
-            a = multiply_add(a, rows.element(i, k), weights)
+            k0 = np.uint64(k)
+            weights = read(sums, in_row(sums, rows.column(i, k0), at))
+            a = multiply_add(a, rows.element(i, k0), weights)
         a = plus(plus(a, b), plus(c, d))
         write(a, margins, at)
         own = larger_own(own, a, owner, at, label)
@@ -182,10 +185,9 @@ def _visit(
                 chance *= decay
             violations += 1
             size = weight[i] if weight.size > 1 else 1.0
-            up, square = sums.dtype.type(size), 0.0
+            up, square = sums.dtype.type(size), rows.sqnorm(i)
             for k in range(rows.start(i), rows.stop(i)):
                 x, j = rows.element(i, k), rows.column(i, k)
-                square += x * x
                 sums[j, mine] += up * x
                 sums[j, other] -= up * x
             push = size * constant * constant

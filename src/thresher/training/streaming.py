@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from thresher.data import Batch
-from thresher.estimators._input import units_from
+from thresher.estimators._input import units_from, wants_units
 from thresher.estimators._stream import RowStream
 from thresher.solvers import Chunk, Result, Solver, Status
 from thresher.training.intake import Intake
@@ -70,7 +70,7 @@ def new_job(
     """Units, weights, terms and step sizes, all from the first look at the data."""
     schema, sample = intake.data.schema, intake.sample
     units = None
-    if estimator.scale:
+    if wants_units(estimator.scale):
         units = units_from(intake.moments, estimator.fit_intercept and schema.layout == "dense")
     weights = _weights(estimator, intake)
     rows = sample.rows(schema.n_features)

@@ -82,7 +82,7 @@ class MappedRows:
 
     def _mapped(self, model: KernelModel, params: dict[str, Any]) -> np.ndarray | None:
         feature_map = model._make_map()
-        if not _ignores_targets(feature_map):
+        if model.scale == "relevance" or not _ignores_targets(feature_map):
             return None
         start = time.perf_counter()
         X, known = self._in_units(model)

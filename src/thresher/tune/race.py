@@ -24,11 +24,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from thresher.maps.relevance import MOST_FEATURES
 from thresher.tune.capacity import capacity, larger, rescaled, smaller, work
 from thresher.tune.cube import from_unit, reflect, to_unit
 from thresher.tune.records import plain
 from thresher.tune.significance import sign_test
-from thresher.tune.space import Choice, Space
+from thresher.tune.space import Choice, Float, Space
 from thresher.tune.spaces import context_of, space_for
 
 __all__ = ["Outcome", "Race", "Runner", "Trial"]
@@ -37,6 +38,7 @@ _FIRST_ROWS, _GROWTH = 2000, 4
 _VALIDATION, _MOST_VALIDATION = 0.2, 20_000
 _SURE = 0.1  # a larger model must be better at this level, or the smaller one is taken
 _NEARLY_ALL = 0.9  # share of the rows from which on a fit on all of them is not worth its time
+_FINER = 3.0  # squared distances of ``_GROWTH`` times the rows on a surface of 2 or 3 dimensions
 _LATER = 1.5  # every step has more of the time than the one before, by this factor
 _BEHIND = 2.0  # who is not in front may ask for time as if fits took so much longer
 
@@ -202,13 +204,27 @@ class Race:
         return None
 
     def _first(self, runner: Runner, rows: int) -> list[dict[str, Any]]:
-        """The best settings so far, for so many rows; at first the defaults, in both units."""
+        """The best settings so far, for so many rows; at first the defaults, in all units."""
         if runner.best is not None:
-            return [rescaled(runner.best.params, runner.best.rows, rows)]
-        scale = runner.estimator.get_params(deep=False).get("scale")
-        if isinstance(scale, bool) and not hasattr(self.X, "indptr"):
-            return [{}, {"scale": not scale}]
-        return [{}]
+            carried = rescaled(runner.best.params, runner.best.rows, rows)
+            return [carried, *self._finer(runner, carried, rows)]
+        return [{}, *({"scale": scale} for scale in self._other_scales(runner.estimator))]
+
+    def _finer(self, runner: Runner, params: dict[str, Any], rows: int) -> list[dict[str, Any]]:
+        """More rows are closer together: a narrower kernel, held back less, may follow them."""
+        width = self._space(runner, self.train[:rows]).dimensions.get("gamma")
+        if not isinstance(width, Float):
+            return []
+        gamma = params.get("gamma") or math.sqrt(width.low * width.high)
+        finer = params | {"gamma": min(_FINER * gamma, width.high)}
+        return [finer | {"alpha": finer["alpha"] / _FINER} if finer.get("alpha") else finer]
+
+    def _other_scales(self, estimator: Any) -> list[Any]:
+        scale = estimator.get_params(deep=False).get("scale")
+        if not isinstance(scale, bool):
+            return []
+        words = getattr(estimator, "_scales", ()) if self.X.shape[1] <= MOST_FEATURES else ()
+        return list(words) if hasattr(self.X, "indptr") else [not scale, *words]
 
     def _settle_units(self, runner: Runner) -> None:
         """Whether to scale the features is settled by the first fits: widths depend on it."""
