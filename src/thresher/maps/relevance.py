@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve
+from scipy.linalg import cho_factor, cho_solve
 
 from thresher._random import generator
 from thresher.kernels import RBF
@@ -31,7 +31,7 @@ __all__ = ["MOST_FEATURES", "relevance", "slopes"]
 
 _ROWS, _CELLS = 20_000, 40_000_000  # of the sample, at most: 160 MB
 _POINTS, _ROUNDS = 400, 8
-_ROWS_PER_POINT = 8
+_ROWS_PER_POINT = 16
 _FEWEST = 40  # rows, below which slopes are noise
 _SLOPE_ROWS = 4000
 _RIDGE = 1e-6  # for each row; the few points are penalty enough
@@ -91,7 +91,8 @@ def _fitted(V: np.ndarray, targets: np.ndarray, gamma: float) -> _Pilot:
     phi = np.column_stack([phi, np.ones(n, dtype=V.dtype)])
     G = (phi[:seen].T @ phi[:seen]).astype(np.float64)
     G[np.diag_indices_from(G)] += _RIDGE * seen
-    weights = solve(G, (phi[:seen].T @ targets[:seen]).astype(np.float64), assume_a="pos")
+    factor = cho_factor(G, overwrite_a=True, check_finite=False)
+    weights = cho_solve(factor, (phi[:seen].T @ targets[:seen]).astype(np.float64))
     missed = phi[seen:] @ weights.astype(V.dtype) - targets[seen:]
     return _Pilot(float(np.mean(missed**2)), kernel, points, basis.projection @ weights[:-1])
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from thresher.maps.relevance import MOST_FEATURES
 from thresher.tune.capacity import capacity, larger, rescaled, smaller, work
@@ -133,7 +134,9 @@ class Race:
     def run(self) -> Outcome:
         alive = list(self.runners)
         sizes = self._sizes()
-        with warnings.catch_warnings(), ThreadPoolExecutor(self.jobs) as self.pool:
+        # BLAS threads of fits side by side would wait for each other.
+        blas = threadpool_limits(1 if self.jobs > 1 else None, "blas")
+        with warnings.catch_warnings(), blas, ThreadPoolExecutor(self.jobs) as self.pool:
             warnings.simplefilter("ignore")
             for k, rows in enumerate(sizes):
                 later = sum(_LATER**j for j in range(len(sizes) - k))
@@ -167,16 +170,16 @@ class Race:
         return self._in_sight(alive, rows, patience)
 
     def _try_all(self, tasks: list[tuple[Runner, dict[str, Any]]], part: np.ndarray) -> None:
-        """Those for which there is time, with smaller models where it is short."""
-        running = []
-        for runner, wanted in tasks:
-            params: dict[str, Any] | None = wanted
-            while params is not None and not self._time_for(runner, params, part.size):
-                params = smaller(runner.estimator, params, part.size)
-            if params is not None:
-                running.append(self.pool.submit(self._try, runner, params, part))
-        for future in running:
+        """Those for which there is time when their turn comes."""
+        for future in [self.pool.submit(self._try_in_time, *task, part) for task in tasks]:
             future.result()
+
+    def _try_in_time(self, runner: Runner, params: dict[str, Any] | None, part: np.ndarray) -> None:
+        """With a smaller model where time is short, or not at all."""
+        while params is not None and not self._time_for(runner, params, part.size):
+            params = smaller(runner.estimator, params, part.size)
+        if params is not None:
+            self._try(runner, params, part)
 
     def _explore(self, alive: list[Runner], part: np.ndarray, end: float) -> None:
         """New settings, of those in front more often, until ``end``."""
