@@ -273,6 +273,9 @@ def test_wrong_delimiter_and_missing_columns(tmp_path):
     found = message(path, target="lable")
     assert found == f"{path} has no target 'lable': did you mean 'label'?"
     assert "did you mean 'label'?" in message(path, target="LABEL")
+    assert "--header" not in found
+    bare = written(tmp_path, "1,2,0\n3,4,1\n", "bare.csv")
+    assert "there are 'c1', 'c2', 'c3' (no header was found: --header" in message(bare, target="y")
     assert "there are 'alpha', 'beta', 'label'" in message(path, target="zzz")
     assert "has no weight column 'w'" in message(path, target="label", weight="w")
     assert "has no column 'gamma'" in message(path, types={"gamma": "number"})

@@ -254,6 +254,12 @@ def test_delimiters_inside_words_do_not_confuse(tmp_path):
         ("yes,x\nno,1\nyes,\n", True),
         ("yes,x\nno,\nyes,z\n", False),
         (",name\n0,ann\n1,bob\n", True),
+        ("0,1,2,y\n0,1,5,a\n3,1,2,b\n", True),
+        ("1,2,3,y\n0,1,5,1.5\n3,1,2,2.5\n", True),
+        (",0,1,2,y\n0,3,1,5,a\n1,4,1,2,b\n", True),
+        ("0,1,2,a\n3,1,5,a\n3,1,2,b\n", False),
+        ("0,1,3,y\n0,1,5,a\n3,1,2,b\n", False),
+        ("0,1,2,3\n0,1,5,4\n3,1,2,5\n", False),
     ],
 )
 def test_the_header_is_recognised(tmp_path, text, header):

@@ -25,7 +25,7 @@ from thresher.data._bytes import after_lines, after_newline, count
 from thresher.data.columns import needed_columns, raw_table
 from thresher.data.encode import Block, Encoder, Origin, Raw
 from thresher.data.errors import BadCell, BadRows, DataError
-from thresher.data.infer import Wishes, infer_table
+from thresher.data.infer import Wishes, infer_table, numbered
 from thresher.data.schema import Schema, unique_names
 from thresher.data.source import Files, Table
 from thresher.data.text import BLOCK_BYTES, STDIN, TextBlock, text_blocks
@@ -245,7 +245,7 @@ class CsvSource(Files, Table):
             self.header = dialect.has_header(records)
         if self.header:
             return _Head(unique_names(records[0]), lines)
-        return _Head([f"c{k}" for k in range(1, len(records[0]) + 1)], 0)
+        return _Head(numbered(len(records[0])), 0)
 
     def _further(self, path: str) -> _Head:
         """The columns of a further file, which must be those of the first (in any order)."""

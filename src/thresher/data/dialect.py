@@ -79,18 +79,30 @@ def records(text: str, delimiter: str, file: str) -> tuple[list[list[str]], int]
 
 
 def has_header(found: list[list[str]]) -> bool:
-    """A first line without any number, above numbers or above words that are not its own."""
+    """A first line without any number, above numbers or above words that are not its own.
+
+    Numbers that count the columns, as in ``0,1,2,label``, are names.
+    """
     first, rest = found[0], found[1:]
-    if any(_numeric(first)):
+    numeric = _numeric(first)
+    if any(numeric) and not _count_the_columns(first, numeric):
         return False
 
     def below(k: int) -> list[str]:
         return [r[k] for r in rest if k < len(r) and r[k].strip()]
 
-    named = [k for k, name in enumerate(first) if name.strip()]
+    named = [k for k, name in enumerate(first) if name.strip() and not numeric[k]]
     if any(below(k) and all(_numeric(below(k))) for k in named):
         return True
-    return not any(name in below(k) for k, name in enumerate(first))
+    return not any(first[k] in below(k) for k in named)
+
+
+def _count_the_columns(first: list[str], numeric: list[bool]) -> bool:
+    """At least three, from 0 or 1 on and each in its place (after a nameless index), and a word."""
+    places = [k for k, number in enumerate(numeric) if number]
+    counted = any(all(first[k].strip() == str(k + base) for k in places) for base in (-1, 0, 1))
+    words = any(name.strip() and not number for name, number in zip(first, numeric, strict=True))
+    return counted and len(places) >= 3 and words
 
 
 def _numeric(cells: list[str]) -> list[bool]:

@@ -24,7 +24,7 @@ from thresher.data.encode import Encoder, Origin, Sparse
 from thresher.data.errors import BadRows, DataError, nearest
 from thresher.data.schema import KINDS, MISSING, MOST_BITS, NULLS, Column, Schema, Target
 
-__all__ = ["Wishes", "given_classes", "infer_table", "infer_target", "with_layout"]
+__all__ = ["Wishes", "given_classes", "infer_table", "infer_target", "numbered", "with_layout"]
 
 _BOOLEANS = [("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("0", "1")]
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -133,8 +133,17 @@ def _find(name: str | int | None, names: Sequence[str], file: str, role: str) ->
         position = int(text)
         if 1 <= abs(position) <= len(names):
             return names[position - 1 if position > 0 else position]
-    one = " (one column was found: is the delimiter right?)" if len(names) == 1 else ""
-    raise DataError(f"{file} has no {role} {text!r}: {nearest(text, list(names))}{one}")
+    hint = ""
+    if len(names) == 1:
+        hint = " (one column was found: is the delimiter right?)"
+    elif list(names) == numbered(len(names)):
+        hint = " (no header was found: --header says that the first line is one)"
+    raise DataError(f"{file} has no {role} {text!r}: {nearest(text, list(names))}{hint}")
+
+
+def numbered(columns: int) -> list[str]:
+    """Names of columns without a header."""
+    return [f"c{k}" for k in range(1, columns + 1)]
 
 
 # ---------------------------------------------------------------- features
