@@ -62,6 +62,14 @@ def test_they_stay_at_one_where_nothing_is_to_be_learned():
     np.testing.assert_array_equal(relevance(X, np.zeros(200)), np.ones(3))
 
 
+def test_they_stay_at_one_where_no_pilot_can_be_solved(monkeypatch):
+    def indefinite(*args, **kwargs):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(module, "cho_factor", indefinite)
+    np.testing.assert_array_equal(relevance(*board(200, 3)), np.ones(3))
+
+
 def test_a_constant_feature_loses_its_weight():
     X, y = board(d=6)
     X[:, 4] = 0.0

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from thresher._random import generator
 from thresher.kernels import RBF
@@ -91,10 +91,19 @@ def _fitted(V: np.ndarray, targets: np.ndarray, gamma: float) -> _Pilot:
     phi = np.column_stack([phi, np.ones(n, dtype=V.dtype)])
     G = (phi[:seen].T @ phi[:seen]).astype(np.float64)
     G[np.diag_indices_from(G)] += _RIDGE * seen
-    factor = cho_factor(G, overwrite_a=True, check_finite=False)
-    weights = cho_solve(factor, (phi[:seen].T @ targets[:seen]).astype(np.float64))
-    missed = phi[seen:] @ weights.astype(V.dtype) - targets[seen:]
-    return _Pilot(float(np.mean(missed**2)), kernel, points, basis.projection @ weights[:-1])
+    weights = _solved(G, (phi[:seen].T @ targets[:seen]).astype(np.float64))
+    error = float(np.mean((phi[seen:] @ weights.astype(V.dtype) - targets[seen:]) ** 2))
+    return _Pilot(
+        error if np.isfinite(error) else np.inf, kernel, points, basis.projection @ weights[:-1]
+    )
+
+
+def _solved(G: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The solution of G w = b; NaN where rounding has left G indefinite."""
+    try:
+        return cho_solve(cho_factor(G, check_finite=False), b, check_finite=False)
+    except LinAlgError:
+        return np.full_like(b, np.nan)
 
 
 def slopes(V: np.ndarray, kernel: RBF, points: np.ndarray, beta: np.ndarray) -> np.ndarray:
