@@ -17,7 +17,7 @@ from thresher.kernels import Kernel
 from thresher.maps.gram import Points, gram
 from thresher.maps.whitening import whitening
 
-__all__ = ["pilot_loss", "targets_of"]
+__all__ = ["pilot_features", "pilot_loss", "targets_of"]
 
 _SIZE, _ROWS = 300, 6000
 
@@ -30,11 +30,8 @@ def pilot_loss(kernel: Kernel, X: Any, y: np.ndarray, seed: int = 0) -> np.ndarr
     """
     n = X.shape[0]
     rows = generator(seed, 17).permutation(n)[:_ROWS]
-    points = X[rows[: min(_SIZE, n)]]
-    basis = whitening(gram(kernel, points.astype(np.float64)), 1e-6)
-    against = Points(kernel, points, X.dtype)
-    phi = basis.astype(X.dtype).apply(against(X[rows]))
-    phi = np.column_stack([phi, np.ones(rows.size, dtype=X.dtype)])
+    against = Points(kernel, X[rows[: min(_SIZE, n)]], X.dtype)
+    phi, projection = pilot_features(against, X[rows])
     targets, classes = targets_of(y)
     weights = _ridge(phi, targets[rows])
     if classes:
@@ -42,13 +39,21 @@ def pilot_loss(kernel: Kernel, X: Any, y: np.ndarray, seed: int = 0) -> np.ndarr
             near = targets[rows, c] * (phi @ weights[:, c]) < 1.0
             if np.count_nonzero(near) > 1:
                 weights[:, c : c + 1] = _ridge(phi[near], targets[rows[near], c : c + 1])
-    folded = basis.projection @ weights[:-1]
+    folded = projection @ weights[:-1]
     scores = against(X) @ folded.astype(X.dtype) + weights[-1]
     if classes:
         loss = np.maximum(0.0, 1.0 - targets * scores).sum(axis=1)
     else:
         loss = np.abs(targets - scores)[:, 0]
     return loss / max(float(loss.mean()), 1e-300)
+
+
+def pilot_features(points: Points, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Whitened kernel values of the rows and a constant feature; and the projection that folds
+    weights of the former into coefficients of the points."""
+    basis = whitening(gram(points.kernel, points.Z.astype(np.float64)), 1e-6)
+    phi = basis.astype(points.dtype).apply(points(X))
+    return np.column_stack([phi, np.ones(X.shape[0], dtype=phi.dtype)]), basis.projection
 
 
 def targets_of(y: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -23,9 +23,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from thresher._random import generator
 from thresher.kernels import RBF
-from thresher.maps.gram import Points, gram
-from thresher.maps.pilot import targets_of
-from thresher.maps.whitening import whitening
+from thresher.maps.gram import Points
+from thresher.maps.pilot import pilot_features, targets_of
 
 __all__ = ["MOST_FEATURES", "relevance", "slopes"]
 
@@ -86,16 +85,13 @@ def _fitted(V: np.ndarray, targets: np.ndarray, gamma: float) -> _Pilot:
     """On the first three quarters of the rows, judged on the last."""
     n = V.shape[0]
     kernel, points, seen = RBF(gamma), V[: min(_POINTS, n // _ROWS_PER_POINT)], n - n // 4
-    basis = whitening(gram(kernel, points.astype(np.float64)), 1e-6)
-    phi = basis.astype(V.dtype).apply(Points(kernel, points, V.dtype)(V))
-    phi = np.column_stack([phi, np.ones(n, dtype=V.dtype)])
+    phi, projection = pilot_features(Points(kernel, points, V.dtype), V)
     G = (phi[:seen].T @ phi[:seen]).astype(np.float64)
     G[np.diag_indices_from(G)] += _RIDGE * seen
     weights = _solved(G, (phi[:seen].T @ targets[:seen]).astype(np.float64))
     error = float(np.mean((phi[seen:] @ weights.astype(V.dtype) - targets[seen:]) ** 2))
-    return _Pilot(
-        error if np.isfinite(error) else np.inf, kernel, points, basis.projection @ weights[:-1]
-    )
+    error = error if np.isfinite(error) else np.inf
+    return _Pilot(error, kernel, points, projection @ weights[:-1])
 
 
 def _solved(G: np.ndarray, b: np.ndarray) -> np.ndarray:
