@@ -175,11 +175,11 @@ def test_a_failure_beyond_bad_settings_is_not_hidden():
 
 def test_nearly_all_rows_need_no_other_fit():
     """Where the race sees nine tenths of the rows, its model is the result."""
-    many = RNG.normal(size=(300_000, 2))
+    many = RNG.normal(size=(450_000, 2))
     y = (many[:, 0] > 0).astype(int)
     auto = AutoClassifier(budget=60, learners=["linear"], random_state=0).fit(many, y)
     held, validation = 20_000, 20_000
-    assert auto.rows_ == 300_000 - held - validation
+    assert auto.rows_ == 450_000 - held - validation
 
 
 @pytest.mark.parametrize("n", [30, 2600, 3000, 29_000, 530_000])

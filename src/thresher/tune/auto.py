@@ -6,14 +6,13 @@ import time
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thresher import estimators
 from thresher._threads import threads
 from thresher.estimators import _calibration, _input
-from thresher.tune.capacity import rescaled
 from thresher.tune.race import Outcome, Race, Trial
 
 __all__ = ["AutoClassifier", "AutoRegressor", "contestants"]
@@ -44,10 +43,9 @@ def contestants(regression: bool, sparse: bool, seed: int | None = 0) -> dict[st
 
 
 class _Auto(BaseEstimator):
-    """What the two share: hold out, race, fit the winner on all other rows, judge it.
+    """What the two share: hold out, race, judge the winner, fit it on all rows.
 
-    Once it is judged, the held-out rows have done their duty: if there is time, the winner is
-    fitted once more, with them.
+    The estimate is that of the model that won: the last one has seen the held-out rows too.
     """
 
     _regression: bool
@@ -74,14 +72,14 @@ class _Auto(BaseEstimator):
         deadline = started + _SETTING_OUT * self.budget
         race = Race(
             runners, X[rest], y[rest], given, self._regression, deadline, seed, self._told,
-            threads(self.n_jobs), refit=False,
+            threads(self.n_jobs), rows=y.size,
         )  # fmt: skip
         outcome = race.run()
-        self.best_estimator_ = self._final(outcome, race, started)
+        self.best_estimator_ = outcome.winner.model
+        self.held_out_score_ = self._score(X[held], y[held])
+        self.best_estimator_ = self._final(X, y, weight, outcome, race, started)
         self.learner_, self.best_params_ = outcome.name, outcome.params
         self.reason_, self.trials_ = outcome.reason, [t.as_dict() for t in outcome.trials]
-        self.held_out_score_ = self._score(X[held], y[held])
-        self._learn_from_all(X, y, weight, outcome, race, started)
         self.seconds_ = time.monotonic() - started
         return race, outcome.winner.model
 
@@ -103,28 +101,18 @@ class _Auto(BaseEstimator):
         size = min(max(int(_HELD_OUT * y.size), 1), _MOST_HELD_OUT)
         return np.sort(rows[:size]), np.sort(rows[size:])
 
-    def _final(self, outcome: Outcome, race: Race, started: float) -> Any:
-        """The winner on all rows of the race if there is time and need, else as it was judged."""
-        left = started + self.budget - time.monotonic()
-        seen = outcome.rows == race.train.size and not race.refit
-        if seen or outcome.winner.foreseen(outcome.params, race.y.size) > left:
-            self.rows_ = outcome.rows
-            return outcome.winner.model
-        self.rows_ = int(race.y.size)
-        return self._fitted(outcome.estimator, race.X, race.y, race.weight, started)
-
-    def _learn_from_all(
+    def _final(
         self, X: Any, y: np.ndarray, weight: np.ndarray | None, outcome: Outcome, race: Race,
         started: float,
-    ) -> None:  # fmt: skip
-        """The held-out rows too, if that fit is foreseen to end in time."""
+    ) -> Any:  # fmt: skip
+        """The winner on all rows if there is time and need, else as it was judged."""
         left = started + self.budget - time.monotonic()
-        if self.rows_ < race.y.size or outcome.winner.foreseen(outcome.params, y.size) > left:
-            return
-        params = rescaled(outcome.params, race.y.size, y.size)
-        model = clone(outcome.estimator).set_params(**params)
-        self.best_estimator_ = self._fitted(model, X, y, weight, started)
+        seen = outcome.rows == race.train.size and not race.refit
+        if seen or outcome.winner.foreseen(outcome.params, y.size) > left:
+            self.rows_ = outcome.rows
+            return outcome.winner.model
         self.rows_ = int(y.size)
+        return self._fitted(outcome.estimator, X, y, weight, started)
 
     def _fitted(
         self, model: Any, X: Any, y: np.ndarray, weight: np.ndarray | None, started: float
@@ -175,8 +163,8 @@ _SHARED = """
     best_estimator_ : the winner, fitted on all rows
     learner_, best_params_, reason_ : who won, with which settings, and why
     held_out_score_ : float
-        {measure} on a tenth of the rows that the race has not seen, by the winner fitted without
-        them.
+        {measure} on a tenth of the rows that the race has not seen, by the model that won it;
+        the last fit, on more rows, should be better.
     trials_ : list of dict
         Everything that was tried.
     rows_ : int

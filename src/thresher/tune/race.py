@@ -111,14 +111,15 @@ class Outcome(NamedTuple):
 class Race:
     """Runs until ``deadline`` (of ``time.monotonic``), keeping time back for a fit on all rows.
 
-    ``told`` hears of every trial; ``jobs`` fits run at a time.  Without ``refit`` no such fit will
-    follow where the race itself sees nearly all rows.
+    ``told`` hears of every trial; ``jobs`` fits run at a time.  ``rows``: so many in all, those
+    that the race does not get included; nearly all of them seen, the judged model will do and no
+    other fit follows.  None: there always is one, on the rows of the race.
     """
 
     def __init__(
         self, runners: dict[str, Any], X: Any, y: np.ndarray, weight: np.ndarray | None,
         regression: bool, deadline: float, seed: int, told: Callable[[Trial], None] | None = None,
-        jobs: int = 1, refit: bool = True,
+        jobs: int = 1, rows: int | None = None,
     ):  # fmt: skip
         self.runners = [Runner(name, clone(estimator)) for name, estimator in runners.items()]
         self.regression, self.deadline, self.told = regression, deadline, told
@@ -127,7 +128,8 @@ class Race:
         self.spaces: dict[tuple[str, int], Space] = {}
         self.X, self.y, self.weight = X, y, weight
         self.train, self.validation = self._split()
-        self.refit = refit or self.train.size < _NEARLY_ALL * self.y.size
+        self.rows = rows or self.y.size
+        self.refit = rows is None or self.train.size < _NEARLY_ALL * rows
 
     # ------------------------------------------------------------ the race
 
@@ -150,7 +152,7 @@ class Race:
             raise ValueError(f"no learner could be fitted in the time given ({told or 'no time'})")
         winner, reason = self._winner()
         assert winner.best is not None
-        params = winner.units | rescaled(winner.best.params, winner.best.rows, self.y.size)
+        params = winner.units | rescaled(winner.best.params, winner.best.rows, self.rows)
         estimator = clone(winner.estimator).set_params(**params)
         return Outcome(winner, estimator, params, winner.best.rows, reason, tried)
 
@@ -344,8 +346,8 @@ class Race:
             need = sum(trial.seconds for trial in runner.trials)
         else:
             need = runner.foreseen(params, rows)
-            if self.refit and runner.most_rows >= self.y.size / _GROWTH**2:
-                need += runner.foreseen(params, self.y.size)
+            if self.refit and runner.most_rows >= self.rows / _GROWTH**2:
+                need += runner.foreseen(params, self.rows)
         behind = runner is not min(self.runners, key=_loss)
         return time.monotonic() + (_BEHIND if behind else 1.0) * need < self.deadline
 
