@@ -83,7 +83,7 @@ def test_by_name():
     X_large = RNG.normal(size=(4000, 2))
     y = (np.sin(4.0 * X_large[:, 0]) * np.sin(4.0 * X_large[:, 1]) > 0.0).astype(int)
     local = KernelClassifier(map="local", gamma=5.0, random_state=0).fit(X_large, y)
-    assert len(local.map_.maps_) == 5  # of 750 rows
+    assert len(local.map_.maps_) == 4  # of 1000 rows
     assert local.score(X_large, y) > 0.9
     smooth = KernelRegressor(map="local", random_state=0).fit(X_large, np.sin(X_large[:, 0]))
     assert smooth.score(X_large, np.sin(X_large[:, 0])) > 0.99

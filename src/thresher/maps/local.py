@@ -29,7 +29,7 @@ from thresher.maps.width import resolve_kernel
 
 __all__ = ["LocalNystroem", "rows_per_cell"]
 
-_ROWS_PER_CELL, _MOST_CELLS = 750, 1024
+_ROWS_PER_CELL, _MOST_CELLS = 1000, 1024
 _SAMPLE_PER_CELL = 256  # rows beyond which centres hardly move
 
 
@@ -41,7 +41,7 @@ class LocalNystroem(FeatureMap):
     n_components : int, "auto" or "sqrt", default="auto"
         Landmarks of each cell, by the rules of :class:`Nystroem` for the rows of the cell.
     cells : int or "auto", default="auto"
-        Cells of the partition; "auto": one for 750 rows, at most 1024.
+        Cells of the partition; "auto": one for 1000 rows, at most 1024.
     kernel, gamma, landmarks : as in :class:`Nystroem`
         "median" is the width of the rows of the largest cell.
     sample : int, default=20000
