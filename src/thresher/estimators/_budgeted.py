@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thresher._rows import Rows, scaled
+from thresher._seed import seed_from
 from thresher.data.moments import Moments
 from thresher.estimators import _input
 from thresher.estimators._nested import NestedParameters
 from thresher.estimators._progress import FitEvent
+from thresher.estimators._relevance import weighed
 from thresher.estimators._stream import stream_chunk
 from thresher.kernels import RBF, Kernel
 from thresher.losses import Hinge
-from thresher.maps.relevance import relevance
 from thresher.registry import resolve
 from thresher.solvers import Chunk, Status, driver
 from thresher.solvers.budgeted import Budgeted, OneOutput
@@ -98,11 +98,9 @@ class BudgetedModel(NestedParameters):
         return Budgeted(
             rule, kernel, rows.shape[1], float(alpha), int(budget), self.maintenance, outputs,
             1.0 if self.fit_intercept else 0.0, self.eta0 or self._first_step(rule, kernel, chunk),
-            16.0 if self.average else None, np.float32 if short else np.float64, self._seed(),
+            16.0 if self.average else None, np.float32 if short else np.float64,
+            seed_from(self.random_state),
         )  # fmt: skip
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _first_step(self, rule: Any, kernel: Any, chunk: Chunk) -> float:
         """1 / mean k(x, x) of some rows, times the spread of numbers that are to be predicted."""
@@ -161,10 +159,8 @@ class BudgetedModel(NestedParameters):
         weight = np.ones(rows.shape[0]) if weight is None else weight
         units = _input.learn_units(rows, weight, centre=hasattr(rows, "X"))
         if self.scale == "relevance":
-            kept = np.flatnonzero(weight)
-            y = targets[kept] if self._task == "regression" else targets[kept].astype(np.int64)
-            X = units.matrix(_input.matrix_of(rows)[kept])
-            units = units.weighed(relevance(X, y, self._seed()))
+            y = targets if self._task == "regression" else targets.astype(np.int64)
+            units = weighed(units, rows, y, weight, seed_from(self.random_state))
         self.shift_, self.scale_ = units
         return units.apply(rows)
 

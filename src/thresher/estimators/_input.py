@@ -104,10 +104,6 @@ class Units(NamedTuple):
             return csr_matrix((X.data * scale[X.indices], X.indices, X.indptr), shape=X.shape)
         return X * scale if self.shift is None else (X - self.shift.astype(X.dtype)) * scale
 
-    def weighed(self, weights: np.ndarray) -> Units:
-        """These units with some features more important than others."""
-        return self._replace(scale=self.scale * weights)
-
     def undo(self, coef: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
         """The same linear function in the original units."""
         coef = coef * self.scale

@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from thresher._random import shuffled
 from thresher._rows import Dense, Rows
+from thresher._seed import seed_from
 from thresher.estimators import _input
 from thresher.estimators._linear import LinearModel, Setup
 from thresher.estimators._progress import Held, Progress
+from thresher.estimators._relevance import weighed
 from thresher.estimators._stream import RowStream
 from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
 from thresher.maps.base import FeatureMap
-from thresher.maps.relevance import relevance
 from thresher.penalties import L2, Penalty
 from thresher.solvers import (
     AveragedSGD,
@@ -90,7 +90,7 @@ class KernelModel(LinearModel):
             if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
                 raise TypeError(f"map must be one of {MAPS} or a transformer, got {self.map!r}")
             return clone(self.map)
-        seed = self._seed()
+        seed = seed_from(self.random_state)
         if self.map in ("nystroem", "local"):
             made = Nystroem if self.map == "nystroem" else LocalNystroem
             return made(
@@ -102,32 +102,32 @@ class KernelModel(LinearModel):
             return FourierFeatures(size, kernel=self.kernel, gamma=self.gamma, random_state=seed)
         raise ValueError(f"map={self.map!r} is unknown: give a transformer or one of {MAPS}")
 
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
     def _learn_map(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int
     ) -> Any:
         """Fit units and map on the rows that count; returns the rows in those units."""
-        X = self._learn_units(rows, weight)
-        kept = slice(None) if weight is None or np.all(weight > 0.0) else np.flatnonzero(weight)
-        labels = targets[kept]
+        labels = targets
         if self._task == "classification":
-            labels = np.round(labels).astype(np.int64)
-        if self.scale == "relevance":
-            assert self._raw_units is not None
-            self._raw_units = self._raw_units.weighed(relevance(X[kept], labels, self._seed()))
-            X = self._in_units(_input.matrix_of(rows))
+            labels = np.round(targets).astype(np.int64)
+        X = self._learn_units(rows, weight, labels)
         self.map_ = self._make_map()
+        kept = slice(None) if weight is None or np.all(weight > 0.0) else np.flatnonzero(weight)
         if isinstance(self.map_, FeatureMap):
-            self.map_.learn(X[kept], labels)
+            self.map_.learn(X[kept], labels[kept])
         else:
-            self.map_.fit(X[kept], labels)
+            self.map_.fit(X[kept], labels[kept])
         return X
 
-    def _learn_units(self, rows: Rows, weight: np.ndarray | None) -> Any:
-        """Standardise, if that is wanted; returns the rows in those units."""
-        self._raw_units = LinearModel._units(self, rows, weight)
+    def _learn_units(
+        self, rows: Rows, weight: np.ndarray | None, labels: np.ndarray | None = None
+    ) -> Any:
+        """Standardise, if that is wanted, and weigh by relevance for the labels; returns the rows
+        in those units."""
+        units = LinearModel._units(self, rows, weight)
+        if units is not None and self.scale == "relevance":
+            assert labels is not None
+            units = weighed(units, rows, labels, weight, seed_from(self.random_state))
+        self._raw_units = units
         return self._in_units(_input.matrix_of(rows))
 
     def _in_units(self, X: Any) -> Any:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from thresher._rows import Rows
+from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.estimators import _input
 from thresher.estimators._nested import NestedParameters
@@ -100,7 +100,7 @@ class LinearModel(NestedParameters):
                 f"loss {type(loss).__name__} is not for {self._task}; "
                 f"use one of {', '.join(fitting)}"
             )
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_from(self.random_state)
         draft = Problem(
             loss, L2(0.0), rows.shape[1], self.fit_intercept, rows.dtype, seed,
             self.tol, outputs,

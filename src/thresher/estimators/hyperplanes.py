@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from thresher._rows import Rows
+from thresher._seed import seed_from
 from thresher.estimators import _input
 from thresher.estimators._classifier import Classifier
 from thresher.estimators._progress import FitEvent
@@ -329,7 +329,7 @@ class MultiHyperplaneClassifier(Classifier, BaseEstimator):
         alpha = _STREAM_ALPHA if alpha is None else alpha
         norm = (5.0 if growing else 1.0) * _STREAM_NORM if norm is None else norm
         cap = self.max_weights or (1000 if growing else 50)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_from(self.random_state)
         return Hyperplanes(
             alpha, 1 if linear else cap, self.prune_every, norm, self.bias,
             self.clone_rate if growing else 0.0, self.clone_decay, seed,

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from thresher._seed import seed_from
 from thresher.maps.gram import blocks
 
 __all__ = ["FeatureMap"]
@@ -78,7 +79,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self.features(validate_data(self, X, reset=False, **_CHECKS))
 
     def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return seed_from(self.random_state)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

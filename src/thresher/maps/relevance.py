@@ -16,6 +16,7 @@ round: O(rows points (points + d outputs)), all in BLAS and in float32.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,20 +39,25 @@ _LEAST = 1e-3  # weight: a feature may come back
 MOST_FEATURES = 10_000
 
 
-def relevance(X: Any, y: np.ndarray, seed: int = 0) -> np.ndarray:
+def relevance(
+    X: Any, y: np.ndarray, seed: int = 0, *, rows: np.ndarray | None = None,
+    convert: Callable[[Any], Any] | None = None,
+) -> np.ndarray:  # fmt: skip
     """A weight for every feature, with mean square one.
 
-    Targets of an integer type are classes, others are to be predicted.  Features should be of the
-    same scale before.
+    Targets of an integer type are classes, others are to be predicted.  ``rows``: those that count,
+    None for all.  Features should be of the same scale: ``convert`` sees to that, for the rows of a
+    sample only.
     """
-    n, d = X.shape
+    d = X.shape[1]
+    rows = np.arange(X.shape[0]) if rows is None else rows
     if d > MOST_FEATURES:
         raise ValueError(f"relevance is for at most {MOST_FEATURES} features, but there are {d}")
     weights = np.ones(d)
-    if n < _FEWEST:
+    if rows.size < _FEWEST:
         return weights
-    rows = generator(seed, 23).permutation(n)[: min(_ROWS, _CELLS // d)]
-    U = _dense(X[rows])
+    rows = rows[generator(seed, 23).permutation(rows.size)[: min(_ROWS, _CELLS // d)]]
+    U = _dense(X[rows] if convert is None else convert(X[rows]))
     targets = targets_of(y[rows])[0].astype(np.float32)
     spread = float(U.var(axis=0, dtype=np.float64).sum())
     if spread == 0.0 or np.ptp(targets) == 0.0:

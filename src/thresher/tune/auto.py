@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thresher import estimators
+from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.estimators import _calibration, _input
 from thresher.tune.race import Outcome, Race, Trial
@@ -65,7 +65,7 @@ class _Auto(BaseEstimator):
         if not (np.isfinite(self.budget) and self.budget > 0.0):
             raise ValueError(f"budget must be a positive number of seconds, got {self.budget}")
         started = time.monotonic()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_from(self.random_state)
         held, rest = self._hold_out(y, seed)
         given = None if weight is None else weight[rest]
         runners = self._runners(hasattr(X, "indptr"), seed)
@@ -75,8 +75,7 @@ class _Auto(BaseEstimator):
             threads(self.n_jobs), rows=y.size,
         )  # fmt: skip
         outcome = race.run()
-        self.best_estimator_ = outcome.winner.model
-        self.held_out_score_ = self._score(X[held], y[held])
+        self.held_out_score_ = self._score(outcome.winner.model, X[held], y[held])
         self.best_estimator_ = self._final(X, y, weight, outcome, race, started)
         self.learner_, self.best_params_ = outcome.name, outcome.params
         self.reason_, self.trials_ = outcome.reason, [t.as_dict() for t in outcome.trials]
@@ -122,7 +121,7 @@ class _Auto(BaseEstimator):
         model.fit(X, y, sample_weight=weight)
         return model.set_params(callbacks=None)
 
-    def _score(self, X: Any, y: np.ndarray) -> float:
+    def _score(self, model: Any, X: Any, y: np.ndarray) -> float:
         raise NotImplementedError
 
     def _told(self, trial: Trial) -> None:
@@ -201,8 +200,8 @@ class AutoClassifier(ClassifierMixin, _Auto):
         self._calibrate(*self._race(X, y, weight))
         return self
 
-    def _score(self, X: Any, y: np.ndarray) -> float:
-        return float(np.mean(self.best_estimator_.predict(X) == y))
+    def _score(self, model: Any, X: Any, y: np.ndarray) -> float:
+        return float(np.mean(model.predict(X) == y))
 
     def _calibrate(self, race: Race, judged: Any) -> None:
         """On the scores that the winner gave to rows it had not seen."""
@@ -245,7 +244,7 @@ class AutoRegressor(RegressorMixin, _Auto):
         self._race(X, y, _input.check_weight(sample_weight, X))
         return self
 
-    def _score(self, X: Any, y: np.ndarray) -> float:
-        miss = self.best_estimator_.predict(X) - y
+    def _score(self, model: Any, X: Any, y: np.ndarray) -> float:
+        miss = model.predict(X) - y
         spread = float(np.sum((y - y.mean()) ** 2))
         return 1.0 - float(np.sum(miss**2)) / max(spread, 1e-300)

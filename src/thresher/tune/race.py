@@ -149,7 +149,8 @@ class Race:
         if not any(runner.best for runner in self.runners):
             problems = {t.runner: t.problem for t in tried if t.problem}
             told = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
-            raise ValueError(f"no learner could be fitted in the time given ({told or 'no time'})")
+            told = told or "no time: raise the budget"
+            raise ValueError(f"no learner could be fitted in the time given ({told})")
         winner, reason = self._winner()
         assert winner.best is not None
         params = winner.units | rescaled(winner.best.params, winner.best.rows, self.rows)

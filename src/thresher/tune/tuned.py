@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from optuna.pruners import BasePruner, NopPruner
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
-from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.estimators import LinearClassifier, LinearRegressor, _input
 from thresher.tune.criteria import resolve_criterion
@@ -154,7 +155,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         """Search, then fit the best settings on all rows."""
         start = time.perf_counter()
         self._check_options()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_from(self.random_state)
         estimator = self._seeded(seed)
         rows, targets = self._checked(estimator, X, y)
         weight = _input.check_weight(sample_weight, rows)
