@@ -15,8 +15,12 @@ from thresher import (
     KernelClassifier,
     LinearClassifier,
 )
+from thresher.maps import ForestFeatures
+from thresher.tune.auto import contestants
 from thresher.tune.capacity import capacity, larger, rescaled, smaller, work
+from thresher.tune.proposals import Proposals
 from thresher.tune.race import Race
+from thresher.tune.runner import Runner, Trial
 
 
 @pytest.fixture(autouse=True)
@@ -143,6 +147,61 @@ def test_larger_models_are_more_work():
     assert capacity(local, 10**6)["n_components"].high < 2500
 
 
+def test_more_trees_are_more_work():
+    named, given = KernelClassifier(map="forest"), KernelClassifier(map=ForestFeatures(sample=500))
+    assert work(given, {"map__n_components": 60}, 500) == 3 * work(
+        given, {"map__n_components": 20}, 500
+    )
+    assert work(given, {}, 2000) < 2 * work(given, {}, 500)  # trees see 500 rows only
+    assert work(named, {}, 2000) == 4 * work(named, {}, 500)
+    assert larger(named, {}, 1000) == {"n_components": 100}
+    assert larger(given, {"map__n_components": 150}, 1000) == {"map__n_components": 200}
+    assert smaller(given, {"map__n_components": 20}, 1000) == {"map__n_components": 10}
+    assert smaller(given, {"map__n_components": 10}, 1000) is None
+
+
+def test_trees_race_unless_there_are_too_many_features():
+    for regression in (False, True):
+        assert "forest kernel" in contestants(regression, sparse=False, features=100)
+        assert "forest kernel" not in contestants(regression, sparse=True, features=50_000)
+
+
+def test_trees_win_where_thresholds_count_and_units_say_nothing():
+    fields = np.floor(2.0 * X).sum(axis=1) % 2
+    learners = ["linear", "kernel", "forest kernel"]
+    model = AutoClassifier(budget=40, learners=learners, random_state=0).fit(X**9, fields)
+    assert model.learner_ == "forest kernel"
+    assert model.held_out_score_ > 0.95
+
+
+def proposed(estimator, params, rows=400):
+    """What a runner, whose best settings on 100 rows were these, tries first with more."""
+    y = (X[:, 0] > 0).astype(int)
+    runner = Runner("it", estimator, best=Trial("it", params, 100, 0.1, 1.0, 1))
+    return Proposals(X, y, np.arange(3000), np.random.default_rng(0)).first(runner, rows)
+
+
+def test_with_more_rows_models_are_held_back_less():
+    carried, narrower, weaker = proposed(KernelClassifier(), {"gamma": 0.2, "alpha": 0.04})
+    assert carried == {"gamma": 0.2, "alpha": 0.01}
+    assert narrower == pytest.approx({"gamma": 0.6, "alpha": 0.01 / 3})
+    assert weaker == pytest.approx({"gamma": 0.2, "alpha": 0.01 / 9})
+    forest = KernelClassifier(map=ForestFeatures())
+    carried, finer = proposed(forest, {"map__min_leaf": 12, "alpha": 0.04})
+    assert carried == {"map__min_leaf": 12, "alpha": 0.01}
+    assert finer == pytest.approx({"map__min_leaf": 4, "alpha": 0.01 / 3})
+    assert proposed(forest, {"alpha": 0.04}) == [{"alpha": 0.01}]
+    assert proposed(LinearClassifier(), {"alpha": 0.04}) == [{"alpha": 0.01}]
+
+
+def test_steps_are_taken_from_numbers_that_the_estimator_has():
+    runner = Runner("it", KernelClassifier(map=ForestFeatures(min_leaf=40)))
+    runner.best = Trial("it", {}, 100, 0.1, 1.0, 1)
+    runner.trials = [runner.best] * 10_000  # tried so often that steps are tiny
+    proposals = Proposals(X, (X[:, 0] > 0).astype(int), np.arange(3000), np.random.default_rng(0))
+    assert 35 <= proposals.next(runner, 400)["map__min_leaf"] <= 45
+
+
 def race(learners, X, y, deadline=20.0, **options):
     return Race(learners, X, y, None, False, deadline, 0, **options).run()
 
@@ -175,11 +234,59 @@ def test_a_failure_beyond_bad_settings_is_not_hidden():
 
 def test_nearly_all_rows_need_no_other_fit():
     """Where the race sees nine tenths of the rows, its model is the result."""
-    many = RNG.normal(size=(450_000, 2))
-    y = (many[:, 0] > 0).astype(int)
+    rng = np.random.default_rng(1)
+    many = rng.normal(size=(450_000, 2))
+    y = (many[:, 0] + rng.normal(size=450_000) > 0).astype(int)
     auto = AutoClassifier(budget=60, learners=["linear"], random_state=0).fit(many, y)
     held, validation = 20_000, 20_000
     assert auto.rows_ == 450_000 - held - validation
+
+
+class Slow(LinearClassifier):
+    """Takes 0.1 s for every row, by the false clock."""
+
+    def fit(self, X, y, sample_weight=None):
+        for _ in range(X.shape[0] // 2):
+            self.callbacks[0](None)
+        return super().fit(X, y, sample_weight)
+
+
+def test_the_last_fit_has_as_many_rows_as_there_is_time_for():
+    """A fit on the 720 rows of the race takes 72 s, one on all 1000 takes 100."""
+    y = (X[:1000, 0] > 0).astype(int)
+
+    def rows(budget):
+        auto = AutoClassifier(budget=budget, learners={"slow": Slow()}, random_state=0)
+        return auto.fit(X[:1000], y).rows_
+
+    assert rows(80.0) == 720
+    assert 800 < rows(175.0) < 1000
+    assert rows(300.0) == 1000
+
+
+def test_a_last_fit_that_went_wrong_is_not_kept():
+    class Worse(LinearClassifier):
+        def fit(self, X, y, sample_weight=None):
+            return super().fit(X, y if len(y) < 1000 else np.roll(y, 1), sample_weight)
+
+    y = (X[:1000, 0] > 0).astype(int)
+    auto = AutoClassifier(budget=60, learners={"worse": Worse()}, random_state=0).fit(X[:1000], y)
+    assert auto.rows_ == 720
+    assert np.mean(auto.predict(X[:1000]) == y) > 0.95
+
+
+def test_a_fit_of_unknown_pace_is_stopped_early():
+    looks = []
+
+    class Endless(LinearClassifier):
+        def fit(self, X, y, sample_weight=None):
+            looks.append(0)
+            while not self.callbacks[0](None):
+                looks[-1] += 1
+            return super().fit(X, y, sample_weight)
+
+    race({"endless": Endless()}, X, (X[:, 0] > 0).astype(int), deadline=100.0)
+    assert 30 < looks[0] <= 0.08 * 100.0 / 0.2
 
 
 @pytest.mark.parametrize("n", [30, 2600, 3000, 29_000, 530_000])

@@ -24,7 +24,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thresher import DataError, LinearClassifier, load_model, open_data, save_model, train
+from thresher import (
+    DataError,
+    KernelClassifier,
+    LinearClassifier,
+    load_model,
+    open_data,
+    save_model,
+    train,
+)
 from thresher.artifacts.container import BadFile
 from thresher.artifacts.encoding import UnknownTerm
 from thresher.data import _svmlight_text
@@ -322,6 +330,9 @@ def models():
         three = np.digitize(frame["a"], [-0.5, 0.5])
         save_model(LinearClassifier("logistic", solver="asgd").fit(X, three).sparsify(), out)
         found.append(Path(out).read_bytes())
+        forest = KernelClassifier(map="forest", n_components=3, random_state=0).fit(X, three)
+        save_model(forest, out)
+        found.append(Path(out).read_bytes())
     return [(data, *unpacked(data)) for data in found]
 
 
@@ -354,7 +365,7 @@ def load_or_refuse(data):
         assert model.predict(np.zeros((2, d))).shape == (2,)
 
 
-BYTE_CHANGES = st.tuples(st.integers(0, 1), edits([b"\0", b"\xff", b"PK\x01\x02", b"PK\x05\x06"]))
+BYTE_CHANGES = st.tuples(st.integers(0, 2), edits([b"\0", b"\xff", b"PK\x01\x02", b"PK\x05\x06"]))
 
 
 @both(BYTE_CHANGES, 100, 5000)
@@ -363,14 +374,14 @@ def check_model_bytes(case):
     load_or_refuse(edited(models()[which][0], changes))
 
 
-@both(st.tuples(st.integers(0, 1), CHANGES), 150, 8000)
+@both(st.tuples(st.integers(0, 2), CHANGES), 150, 8000)
 def check_model_document(case):
     which, changes = case
     _, document, members = models()[which]
     load_or_refuse(packed(with_changes(document, changes), members))
 
 
-@both(st.tuples(st.integers(0, 1), st.integers(0, 20), edits([b"\0", b"<f8", b"|O"])), 60, 3000)
+@both(st.tuples(st.integers(0, 2), st.integers(0, 20), edits([b"\0", b"<f8", b"|O"])), 60, 3000)
 def check_model_arrays(case):
     which, member, changes = case
     _, document, members = models()[which]

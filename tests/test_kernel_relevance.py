@@ -19,7 +19,7 @@ from thresher.kernels import RBF
 from thresher.maps import relevance as module
 from thresher.maps.gram import gram
 from thresher.maps.relevance import relevance, slopes
-from thresher.tune.race import Race
+from thresher.tune.proposals import Proposals
 
 
 def board(n=2000, d=12, seed=0):
@@ -79,6 +79,23 @@ def test_a_constant_feature_loses_its_weight():
 def test_it_is_the_same_for_sparse_rows_and_every_time():
     X, y = board(600)
     np.testing.assert_array_equal(relevance(X, y, 3), relevance(csr_matrix(X), y, 3))
+
+
+def test_what_is_known_of_a_sample_is_not_learned_again(monkeypatch):
+    (X, y), times = board(600), []
+    monkeypatch.setattr(module, "_FOUND", module._Found(most=2))
+    learn = module._learned
+    monkeypatch.setattr(module, "_learned", lambda *sample: times.append(1) or learn(*sample))
+    first = relevance(X, y, 3)
+    first_again = relevance(X.copy(), y, 3)
+    np.testing.assert_array_equal(first, first_again)
+    assert len(times) == 1
+    first_again[:] = 0.0  # a copy
+    np.testing.assert_array_equal(relevance(X, y, 3), first)
+    relevance(X, 1 - y, 3), relevance(2.0 * X, y, 3)
+    assert len(times) == 3
+    relevance(X, y, 3)  # forgotten: two are kept
+    assert len(times) == 4
 
 
 def test_the_sample_is_bounded(monkeypatch):
@@ -162,10 +179,10 @@ def test_a_race_finds_that_it_pays():
 
 def test_scales_that_a_race_tries():
     X, y = board(200)
-    race = Race({"k": KernelClassifier(scale=True)}, X, y, None, False, 0.0, 0)
-    assert race._other_scales(KernelClassifier(scale=True)) == [False, "relevance"]
-    assert race._other_scales(LinearClassifier()) == [True]
-    assert race._other_scales(KernelClassifier(scale="relevance")) == []
-    race = Race({"k": KernelClassifier()}, csr_matrix(X), y, None, False, 0.0, 0)
-    assert race._other_scales(KernelClassifier()) == ["relevance"]
-    assert race._other_scales(LinearClassifier()) == []
+    settings = Proposals(X, y, np.arange(200), np.random.default_rng(0))
+    assert settings._other_scales(KernelClassifier(scale=True)) == [False, "relevance"]
+    assert settings._other_scales(LinearClassifier()) == [True]
+    assert settings._other_scales(KernelClassifier(scale="relevance")) == []
+    settings = Proposals(csr_matrix(X), y, np.arange(200), np.random.default_rng(0))
+    assert settings._other_scales(KernelClassifier()) == ["relevance"]
+    assert settings._other_scales(LinearClassifier()) == []

@@ -8,8 +8,9 @@ import pytest
 from scipy import sparse
 
 from conftest import make_data
-from thresher import LinearClassifier, LinearRegressor
-from thresher.artifacts.onnx_graph import write_onnx
+from thresher import KernelClassifier, KernelRegressor, LinearClassifier, LinearRegressor
+from thresher.artifacts.onnx_graph import write_onnx, write_onnx_scores
+from thresher.estimators._exporting import onnx_scores
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -123,6 +124,42 @@ def test_regression(path):
     np.testing.assert_allclose(found["prediction"], model.predict(X), rtol=1e-12, atol=1e-12)
     properties = {p.key: p.value for p in onnx.load(str(path)).metadata_props}
     assert json.loads(properties["feature_names"]) == [f"f{i}" for i in range(6)]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("scale", [False, True])
+def test_forests(path, dtype, scale):
+    """Trees decide in single precision, weights are added in double precision."""
+    X, y = labelled("three str")
+    X = X.astype(np.float32).astype(np.float64)
+    model = KernelClassifier(map="forest", n_components=9, scale=scale, random_state=0).fit(X, y)
+    write_onnx_scores(path, onnx_scores(model), model.classes_, dtype=dtype)
+    unseen = np.vstack([X, X[::-1] + np.float32(0.1), 1e30 * X]).astype(np.float32)
+    found = outputs_of(path, unseen.astype(dtype))
+    scores = model.decision_function(unseen.astype(np.float64))
+    np.testing.assert_allclose(found["scores"], scores, rtol=1e-12, atol=1e-12)
+    domains = {opset.domain: opset.version for opset in onnx.load(str(path)).opset_import}
+    assert domains == {"": 17, "ai.onnx.ml": 3}
+
+
+def test_a_forest_of_stumps_and_single_leaves(path):
+    X = np.repeat([[0.0, 1.0], [0.0, 2.0]], 5, axis=0)
+    for target in (X[:, 1], np.ones(10)):
+        model = KernelRegressor(map="forest", n_components=3, random_state=0).fit(X, target)
+        write_onnx_scores(path, onnx_scores(model))
+        found = outputs_of(path, X)["prediction"]
+        np.testing.assert_allclose(found, model.predict(X), rtol=1e-12)
+
+
+def test_trees_that_onnx_cannot_hold(path, monkeypatch):
+    X, y = labelled("int")
+    model = KernelClassifier(map="forest", n_components=2, random_state=0).fit(X, y)
+    monkeypatch.setattr("thresher.artifacts.onnx_scores._EXACT", 4)
+    with pytest.raises(ValueError, match="a tree has more than 4 leaves"):
+        write_onnx_scores(path, onnx_scores(model), model.classes_)
+    monkeypatch.setattr("thresher.artifacts.onnx_graph._LARGEST", 1000)
+    with pytest.raises(ValueError, match="do not fit into ONNX's 2 GiB"):
+        write_onnx_scores(path, onnx_scores(model), model.classes_)
 
 
 def test_equal_models_give_equal_bytes(tmp_path):

@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 from thresher import (
     BudgetedClassifier,
     BudgetedRegressor,
+    ForestFeatures,
     FourierFeatures,
     KernelClassifier,
     KernelRegressor,
@@ -37,6 +38,12 @@ MODELS = {
     "local sparse": (
         KernelClassifier(map=LocalNystroem(20, cells=4, random_state=0)), csr_matrix(X), TWO),
     "fourier": (KernelClassifier(map=FourierFeatures(20, random_state=0)), X, TWO),
+    "forest": (KernelClassifier(map=ForestFeatures(7, random_state=0)), X, THREE),
+    "forest sparse": (
+        KernelClassifier("logistic", map="forest", n_components=5, random_state=0),
+        csr_matrix(X), TWO),
+    "forest regression": (
+        KernelRegressor(map=ForestFeatures(5, random_state=0), scale=True), X, TARGET),
     "ls-svm": (KernelClassifier("least_squares", n_components=20, random_state=0), X, TWO),
     "calibrated": (
         KernelClassifier(n_components=20, calibrate="sigmoid", random_state=0), X, TWO),
@@ -65,7 +72,9 @@ def test_predictions_come_back_to_the_bit(name, tmp_path):
     assert (tmp_path / "n.thresher").read_bytes() == (tmp_path / "m.thresher").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["nystroem", "local", "fourier", "budgeted", "hyperplanes"])
+@pytest.mark.parametrize(
+    "name", ["nystroem", "local", "fourier", "forest", "budgeted", "hyperplanes"]
+)
 def test_damaged_arrays_are_refused(name, tmp_path):
     estimator, rows, y = MODELS[name]
     save_model(estimator.fit(rows, y), tmp_path / "m.thresher")
@@ -83,6 +92,56 @@ def test_damaged_arrays_are_refused(name, tmp_path):
                 load_model(tmp_path / "bad.thresher")
             refused += 1
     assert refused >= 4
+
+
+@pytest.mark.parametrize("name", ["forest", "fourier"])
+def test_the_same_weights_are_kept_once(name, tmp_path):
+    """Features and scores of these maps have the same weights."""
+    estimator, rows, y = MODELS[name]
+    save_model(estimator.fit(rows, y), tmp_path / "m.thresher")
+    document, _ = container.read(tmp_path / "m.thresher", "model")
+    attributes = document["model"]["attributes"]
+    assert attributes["coef_"] == attributes["dual_coef_"]  # the name of an array
+
+
+@pytest.mark.parametrize(
+    ("field", "node", "value", "match"),
+    [
+        ("right", "inner", 0, "after their parent"),  # for ever in a circle
+        ("right", "inner", 1, "after their parent"),
+        ("right", "inner", 2**31, "in the same tree"),
+        ("right", "inner", "next tree", "in the same tree"),
+        ("right", "inner", "a left child", "the right child of one node"),
+        ("right", "leaf", 2**31, "numbered in order"),
+        ("feature", "inner", 5, "none of the 5 features"),
+        ("feature", "leaf", 0, "the last node of a tree"),
+        ("feature", "inner", 2**32 - 1, "numbered in order"),
+        ("threshold", "inner", np.nan, "finite"),
+        ("threshold", "leaf", np.inf, "finite"),
+        ("roots", "inner", 1, "roots must rise"),
+        ("roots", "leaf", 2**32 - 1, "roots must rise"),
+    ],
+)
+def test_damaged_trees_are_refused(field, node, value, match, tmp_path):
+    estimator, rows, y = MODELS["forest"]
+    estimator.fit(rows, y)
+    save_model(estimator, tmp_path / "m.thresher")
+    trees = estimator.map_.trees_
+    damaged = getattr(trees, field).copy()
+    place = {"inner": 0, "leaf": damaged.size - 1}[node]
+    if value == "next tree":
+        value = trees.roots[1]
+    elif value == "a left child":
+        inner = np.flatnonzero(~trees.is_leaf[: trees.roots[1]])
+        place, value = inner[-2], inner[-1] + 1
+    damaged[place] = value
+    document, arrays = container.read(tmp_path / "m.thresher", "model")
+    name, _ = document["model"]["attributes"]["map_"][field]["$array"]
+    for key in ("format", "kind", "version", "versions", "arrays"):
+        document.pop(key)
+    container.write(tmp_path / "bad.thresher", document, {**arrays, name: damaged}, "model")
+    with pytest.raises(BadFile, match=match):
+        load_model(tmp_path / "bad.thresher")
 
 
 def test_a_map_of_another_library_is_named(tmp_path):

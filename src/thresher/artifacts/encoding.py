@@ -100,11 +100,18 @@ def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], where: str) 
     if value.dtype.kind in "UO":
         return _encode_strings(value, where)
     _plain_dtype(value.dtype, where)
-    name = f"a{len(arrays)}"
     # The order in memory is kept: products with a transposed matrix round differently.
     order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
-    arrays[name] = value.T if order == "F" else value
+    stored = value.T if order == "F" else value
+    same = [name for name, known in arrays.items() if _are_one(known, stored)]
+    name = same[0] if same else f"a{len(arrays)}"
+    arrays[name] = stored
     return {"$array": [name, order]}
+
+
+def _are_one(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether they are the same piece of memory, which a file then holds once."""
+    return a.size > 0 and a.__array_interface__ == b.__array_interface__
 
 
 def _encode_strings(value: np.ndarray, where: str) -> dict[str, Any]:

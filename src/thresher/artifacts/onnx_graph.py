@@ -16,6 +16,7 @@ from thresher.artifacts.onnx_scores import LinearScores
 __all__ = ["write_onnx", "write_onnx_scores"]
 
 OPSET = 17
+ML_OPSET = 3  # of the operators for machine learning, in graphs that have some
 IR_VERSION = 8  # of the same age as the opset
 _LARGEST = 2**31 - 2**20  # a protobuf file has at most 2 GiB
 _LINKS = ("logistic", "modified_huber")
@@ -60,7 +61,8 @@ def write_onnx_scores(
     names = column_names(feature_names, scores.features)
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
-    size = sum(value.nbytes for value in vars(scores).values() if hasattr(value, "nbytes"))
+    parts = [scores] if hasattr(scores, "nbytes") else vars(scores).values()
+    size = sum(part.nbytes for part in parts if hasattr(part, "nbytes"))
     if size > _LARGEST:
         raise ValueError(f"{size} bytes of weights do not fit into ONNX's 2 GiB")
     if labels is None and probability is not None:
@@ -131,6 +133,12 @@ class _Graph:
         """[N, 1] to [N]."""
         return self.add("Squeeze", values, self.constant(np.array([1])))
 
+    def single(self, values: str) -> str:
+        return self.add("Cast", values, to=self.onnx.TensorProto.FLOAT)
+
+    def whole(self, values: str) -> str:
+        return self.add("Cast", values, to=self.onnx.TensorProto.INT64)
+
     def rows(self, dtype: str) -> str:
         if dtype == "float32":
             return self.add("Cast", "X", to=self.onnx.TensorProto.DOUBLE)
@@ -143,7 +151,7 @@ class _Graph:
         if outputs == 1:
             scores = self.column(scores)
             positive = self.add("Greater", scores, self.constant(0.0))
-            best = self.add("Cast", positive, to=self.onnx.TensorProto.INT64)
+            best = self.whole(positive)
         else:
             best = self.add("ArgMax", scores, axis=1, keepdims=0)
         if labels.dtype.kind in "iu":
@@ -199,8 +207,7 @@ class _Graph:
             x, y = np.array([x[0], x[0] + 1.0]), np.repeat(y, 2)
         inside = self.add("Clip", column, self.constant(x[0]), self.constant(x[-1]))
         passed = self.add("GreaterOrEqual", inside, self.constant(x[1:-1]))
-        counted = self.add("Cast", passed, to=self.onnx.TensorProto.INT64)
-        piece = self.add("ReduceSum", counted, self.constant(np.array([1])), keepdims=1)
+        piece = self.add("ReduceSum", self.whole(passed), self.constant(np.array([1])), keepdims=1)
         slopes = self.constant(np.diff(y) / np.diff(x))
         beyond = self.add("Sub", inside, self.add("Gather", self.constant(x[:-1]), piece))
         rise = self.add("Mul", beyond, self.add("Gather", slopes, piece))
@@ -223,9 +230,10 @@ class _Graph:
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         rows = helper.make_tensor_value_info("X", kind, ["N", features])
         graph = helper.make_graph(self.nodes, "thresher", [rows], self.outputs, self.constants)
+        opsets = {"": OPSET} | {node.domain: ML_OPSET for node in self.nodes if node.domain}
         model = helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
+            opset_imports=[helper.make_opsetid(name, version) for name, version in opsets.items()],
             ir_version=IR_VERSION,
             producer_name="thresher",
             producer_version=our_version(),

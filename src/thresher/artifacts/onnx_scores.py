@@ -1,4 +1,5 @@
-"""How models score rows, as ONNX operators: linear, kernel machines, several hyperplanes per class.
+"""How models score rows, as ONNX operators: linear, kernel machines, forests, several hyperplanes
+per class.
 
 Each has ``features`` and ``outputs`` and builds, in a graph, scores of shape [N, outputs] from the
 rows [N, features], all in double precision.
@@ -14,7 +15,11 @@ import numpy as np
 
 from thresher import kernels
 
-__all__ = ["FourierScores", "KernelScores", "LinearScores", "LocalScores", "PlaneScores"]
+__all__ = [
+    "ForestScores", "FourierScores", "KernelScores", "LinearScores", "LocalScores", "PlaneScores",
+]  # fmt: skip
+
+_EXACT = 2**24  # whole numbers up to which singles hold each
 
 
 @dataclass
@@ -167,6 +172,85 @@ class FourierScores(_InUnits):
         table = np.asarray(self.coef, dtype=np.float64).T * math.sqrt(2.0 / self.phases.size)
         products = graph.add("MatMul", waves, graph.constant(table))
         return graph.add("Add", products, graph.constant(self.intercept.astype(np.float64)))
+
+
+@dataclass
+class ForestScores(_InUnits):
+    """sum over the trees of table[:, leaf of x in the tree] + intercept.
+
+    Trees are nodes in a row, tree after tree, the left child after its parent: rows go there whose
+    ``feature`` is, in single precision, at most ``threshold``.  ``right`` is the other child, of a
+    leaf its number.
+
+    ONNX's own ensembles add up weights in single precision.  Here the trees only say which leaf a
+    row reaches, each to an output of its own: a whole number, which is exact.  The weights are
+    looked up in a table of doubles, so that scores are as good as those of the other models.
+    """
+
+    features: int
+    roots: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    right: np.ndarray
+    is_leaf: np.ndarray
+    table: np.ndarray
+    intercept: np.ndarray
+
+    @property
+    def outputs(self) -> int:
+        return int(self.table.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """In the file: some 40 bytes for a node, 16 for a leaf, and the table."""
+        return 40 * self.is_leaf.size + (16 + 8 * self.outputs) * self.table.shape[1]
+
+    def build(self, graph: Any, rows: str) -> str:
+        single = graph.single(self.scaled(graph, rows))
+        number = graph.add(
+            "TreeEnsembleRegressor", single, domain="ai.onnx.ml", **self._nodes(), **self._numbers()
+        )
+        leaf = graph.add("Add", graph.whole(number), graph.constant(self._first_leaves()))
+        table = np.asarray(self.table, dtype=np.float64).T
+        votes = graph.add("Gather", graph.constant(table), leaf, axis=0)
+        total = graph.add("ReduceSum", votes, graph.constant(np.array([1])), keepdims=0)
+        return graph.add("Add", total, graph.constant(self.intercept.astype(np.float64)))
+
+    def _nodes(self) -> dict[str, Any]:
+        """Attributes of the operator: nodes are numbered from 0 in each tree."""
+        tree, own = self._places()
+        child = np.where(self.is_leaf, 0, self.right - self.roots[tree])
+        return {
+            "nodes_treeids": tree.tolist(),
+            "nodes_nodeids": own.tolist(),
+            "nodes_modes": np.where(self.is_leaf, "LEAF", "BRANCH_LEQ").tolist(),
+            "nodes_featureids": np.where(self.is_leaf, 0, self.feature).tolist(),
+            "nodes_values": np.where(self.is_leaf, 0.0, self.threshold).tolist(),
+            "nodes_truenodeids": np.where(self.is_leaf, 0, own + 1).tolist(),
+            "nodes_falsenodeids": child.tolist(),
+        }
+
+    def _numbers(self) -> dict[str, Any]:
+        """More attributes: a leaf gives its number, from 0 in its tree, to the tree's output."""
+        tree, own = (part[self.is_leaf] for part in self._places())
+        numbers = self.right[self.is_leaf] - self._first_leaves()[tree]
+        if numbers.max() >= _EXACT:
+            raise ValueError(f"a tree has more than {_EXACT} leaves, which ONNX cannot number")
+        return {
+            "n_targets": self.roots.size,
+            "target_treeids": tree.tolist(),
+            "target_nodeids": own.tolist(),
+            "target_ids": tree.tolist(),
+            "target_weights": numbers.astype(float).tolist(),
+        }
+
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """The tree of every node, and the node's number in it."""
+        tree = np.repeat(np.arange(self.roots.size), np.diff(self.roots, append=self.is_leaf.size))
+        return tree, np.arange(self.is_leaf.size) - self.roots[tree]
+
+    def _first_leaves(self) -> np.ndarray:
+        return (np.cumsum(self.is_leaf) - self.is_leaf)[self.roots]
 
 
 @dataclass

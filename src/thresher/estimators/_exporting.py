@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from thresher.artifacts.onnx_scores import (
+    ForestScores,
     FourierScores,
     KernelScores,
     LinearScores,
@@ -16,7 +17,7 @@ from thresher.artifacts.onnx_scores import (
 from thresher.estimators._calibration import Isotonic, Sigmoid, Softmax
 from thresher.estimators.linear import LinearClassifier, LinearRegressor
 from thresher.losses import Logistic, Loss, ModifiedHuber
-from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem
 from thresher.penalties import L2
 from thresher.registry import resolve
 from thresher.solvers import Newton, Status
@@ -55,6 +56,8 @@ def onnx_scores(estimator: Any) -> Any:
     shift, scale = estimator._raw_units or (None, None)
     if isinstance(made, FourierFeatures):
         return FourierScores(shift, scale, made.frequencies_, made.phases_, coef, intercept)
+    if isinstance(made, ForestFeatures):
+        return _forest_scores(estimator, made, shift, scale)
     if not isinstance(made, Nystroem | LocalNystroem):
         raise ValueError(f"the map {type(made).__name__} is not known to ONNX")
     points = made.landmarks_
@@ -65,6 +68,17 @@ def onnx_scores(estimator: Any) -> Any:
     table, constants = np.split(table, [points.shape[0]], axis=1)
     cells = (made.centres_, made.landmark_ends(), constants)
     return LocalScores(shift, scale, made.kernel_, points, table, intercept, *cells)
+
+
+def _forest_scores(estimator: Any, made: ForestFeatures, shift: Any, scale: Any) -> ForestScores:
+    trees = made.trees_
+    roots, feature, right = (
+        numbers.astype(np.int64) for numbers in (trees.roots, trees.feature, trees.right)
+    )
+    nodes = (roots, feature, trees.threshold, right, trees.is_leaf)
+    table = estimator.coef_.astype(np.float64) / np.sqrt(roots.size)
+    intercept = np.asarray(estimator.intercept_, dtype=np.float64)
+    return ForestScores(shift, scale, estimator.n_features_in_, *nodes, table, intercept)
 
 
 def imported_estimator(

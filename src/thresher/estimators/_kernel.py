@@ -23,7 +23,7 @@ from thresher.estimators._linear import LinearModel, Setup
 from thresher.estimators._progress import Held, Progress
 from thresher.estimators._relevance import weighed
 from thresher.estimators._stream import RowStream
-from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem
 from thresher.maps.base import FeatureMap
 from thresher.penalties import L2, Penalty
 from thresher.solvers import (
@@ -51,7 +51,7 @@ _MOST_FEATURES = 4000
 # Where the loss is not smooth: the dual's passes soon leave most rows out, and cost no more than
 # averaged SGD's below so many rows for each feature.
 _ROWS_PER_FEATURE = 32
-MAPS = ("nystroem", "local", "fourier")
+MAPS = ("nystroem", "local", "fourier", "forest")
 
 
 class KernelModel(LinearModel):
@@ -100,15 +100,17 @@ class KernelModel(LinearModel):
         if self.map == "fourier":
             size = 500 if self.n_components == "auto" else self.n_components
             return FourierFeatures(size, kernel=self.kernel, gamma=self.gamma, random_state=seed)
+        if self.map == "forest":
+            return ForestFeatures(self.n_components, n_jobs=self.n_jobs, random_state=seed)
         raise ValueError(f"map={self.map!r} is unknown: give a transformer or one of {MAPS}")
 
     def _learn_map(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int
     ) -> Any:
         """Fit units and map on the rows that count; returns the rows in those units."""
-        labels = targets
-        if self._task == "classification":
-            labels = np.round(targets).astype(np.int64)
+        # Maps take whole numbers for classes.
+        classes = self._task == "classification"
+        labels = np.round(targets).astype(np.int64) if classes else targets.astype(np.float64)
         X = self._learn_units(rows, weight, labels)
         self.map_ = self._make_map()
         kept = slice(None) if weight is None or np.all(weight > 0.0) else np.flatnonzero(weight)
@@ -194,6 +196,10 @@ class KernelModel(LinearModel):
     def _choose(self, setup: Setup, shape: tuple[int, int], streaming: bool) -> Solver:
         """Least squares directly where features are dense; else what a linear model would take,
         or a solver that reaches the optimum of several classes."""
+        if isinstance(self.map_, ForestFeatures):
+            # A leaf is a feature that few rows have: the dual is never far from its optimum.
+            batch = not streaming and not self.steps and _takes(DualDescent(), setup.problem)
+            return DualDescent() if batch else setup.solver
         local = isinstance(self.map_, LocalNystroem)
         if not local and _takes(DirectLeastSquares(), setup.problem):
             return DirectLeastSquares()
@@ -306,6 +312,8 @@ class KernelModel(LinearModel):
         super()._store(results, units, problem, solver)
         if isinstance(self.map_, FeatureMap):
             self.dual_coef_ = self.map_.fold(self.coef_)
+        if isinstance(self.map_, ForestFeatures):
+            self.coef_ = self.dual_coef_  # the same numbers: once in memory, and in files
 
     def _scores(self, X: Any) -> np.ndarray:
         X = self._in_units(_input.checked_X(self, X))

@@ -16,7 +16,7 @@ from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
 from thresher.estimators.kernel import KernelClassifier, KernelRegressor
 from thresher.estimators.linear import LinearClassifier, LinearRegressor
 from thresher.kernels import Kernel
-from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem
 from thresher.penalties import Penalty
 from thresher.solvers import Solver, Status
 from thresher.solvers.hyperplanes import Hyperplanes
@@ -197,25 +197,34 @@ def _check_landmarks(made: Any, d: int) -> int:
     return int(points.shape[0])
 
 
-def _check_kernel(model: Any) -> None:
-    d, outputs = _check_told(model), _outputs_of(model, "coef_")
-    made = model.map_
+def _check_map(made: Any, d: int, features: int) -> int:
+    """The size of the model that is folded into the map."""
+    if isinstance(made, ForestFeatures):
+        made.trees_.check(d)
+        require(made.trees_.leaves == features, "coef_ does not fit the leaves of the trees")
+        return features
     if isinstance(made, Nystroem):
         size = _check_landmarks(made, d)
-        _check_numbers(made, projection_=(size, int(model.coef_.shape[1])))
+        _check_numbers(made, projection_=(size, features))
     elif isinstance(made, LocalNystroem):
         size = _check_landmarks(made, d) + len(made.maps_)
         _check_numbers(made, centres_=(len(made.maps_), d))
         for one in made.maps_:
             _check_numbers(one, projection_=one.projection_.shape)
-        fits = made._n_features_out == model.coef_.shape[1]
+        fits = made._n_features_out == features
         require(fits, "coef_ does not fit the features of the map")
     else:
         known = isinstance(made, FourierFeatures)
         require(known, f"a map of type {type(made).__name__} cannot be kept in a file")
-        size = int(model.coef_.shape[1])
+        size = features
         _check_numbers(made, frequencies_=(d, size), phases_=(size,))
     require(isinstance(made.kernel_, Kernel), "kernel_ must be a Kernel")
+    return size
+
+
+def _check_kernel(model: Any) -> None:
+    d, outputs = _check_told(model), _outputs_of(model, "coef_")
+    size = _check_map(model.map_, d, int(model.coef_.shape[1]))
     shapes = {"coef_": model.coef_.shape, "dual_coef_": (outputs, size), "intercept_": (outputs,)}
     _check_numbers(model, **shapes)
     check_units(model._raw_units, d)

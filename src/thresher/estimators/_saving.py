@@ -24,7 +24,8 @@ from thresher.estimators import _calibration
 from thresher.estimators._input import Units
 from thresher.estimators._saved import KINDS, Saved
 from thresher.estimators._stream import RowStream
-from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps.forest import Trees
 from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS
 
 __all__ = [
@@ -134,6 +135,8 @@ def kept_parameters(estimator: Any) -> dict[str, Any]:
 
 def _map_parameters(value: Any) -> dict[str, Any]:
     """A map given as an object, by its name and the parameters that the estimator has as well."""
+    if type(value) is ForestFeatures:
+        return {"map": "forest", "n_components": value.n_components}
     names = {Nystroem: "nystroem", LocalNystroem: "local", FourierFeatures: "fourier"}
     if type(value) not in names:
         return {}
@@ -170,6 +173,8 @@ def packed(value: Any) -> Any:
     if isinstance(value, FourierFeatures):
         parts = {"frequencies": value.frequencies_, "phases": value.phases_}
         return {"form": "fourier", **parts, "kernel": value.kernel_}
+    if isinstance(value, ForestFeatures):
+        return {"form": "forest", **value.trees_._asdict()}
     if isinstance(value, BaseEstimator):
         raise TypeError(f"a model with the map {type(value).__name__} cannot be saved")
     return value
@@ -291,6 +296,13 @@ def _fourier(frequencies: Any, phases: Any, kernel: Any) -> Any:
     return fitted
 
 
+def _forest(**nodes: Any) -> Any:
+    """The trees are checked where the number of features is known (``Trees.check``)."""
+    fitted = ForestFeatures()
+    fitted.trees_ = Trees(**nodes)
+    return fitted
+
+
 _FORMS: dict[str, tuple[set[str], Callable[..., Any]]] = {
     "csr": ({"shape", "data", "indices", "indptr"}, _sparse),
     "sigmoid": ({"slope", "offset"}, _sigmoid),
@@ -301,4 +313,5 @@ _FORMS: dict[str, tuple[set[str], Callable[..., Any]]] = {
     "nystroem": ({"landmarks", "projection", "kernel"}, _nystroem),
     "local": ({"centres", "landmarks", "projections", "sizes", "kernel"}, _local),
     "fourier": ({"frequencies", "phases", "kernel"}, _fourier),
+    "forest": (set(Trees._fields), _forest),
 }

@@ -15,11 +15,12 @@ _SHARED = """
     gamma : float, "median" or None, default=None
         Width of a kernel given by name, exp(-gamma ||x - z||^2) for "rbf"; None and "median": one
         over the median squared distance.  With a Kernel object, None keeps its own.
-    map : {"nystroem", "local", "fourier"} or transformer, default="nystroem"
+    map : {"nystroem", "local", "fourier", "forest"} or transformer, default="nystroem"
         How rows become features.  An object is used as it is; kernel, gamma, n_components and
-        landmarks are then its own affair.
+        landmarks are then its own affair.  A forest (``thresher.maps.ForestFeatures``) is a kernel
+        of its own, without kernel, gamma and landmarks.
     n_components : int, "auto" or "sqrt", default="auto"
-        Size of the model: landmarks or frequencies.  More is better and slower.
+        Size of the model: landmarks, frequencies or trees.  More is better and slower.
     landmarks : {"uniform", "margin", "kmeans", "entropy", ...} or array, default="uniform"
         How the landmarks are chosen; see ``thresher.maps.Nystroem``.
     solver : {"auto", "asgd", "dcd", "least_squares", "asset", "newton", ...} or Solver
@@ -49,7 +50,7 @@ _SHARED = """
         The linear model on the features.
     dual_coef_ : array of shape (n_outputs, n_landmarks)
         The same model as coefficients of the landmarks ``map_.landmarks_``: a score is
-        k(x, landmarks) . dual_coef_ + intercept_.
+        k(x, landmarks) . dual_coef_ + intercept_.  Without landmarks, ``coef_`` itself.
     intercept_ : array of shape (n_outputs,)
     loo_error_ : float, with the least-squares loss solved directly and all features in memory
         Leave-one-out error (classification) or mean squared error (regression), in closed form.

@@ -1,6 +1,7 @@
 """Explicit feature maps: a linear model on the mapped rows is a kernel machine."""
 
 from thresher.maps.entropy import EntropySample
+from thresher.maps.forest import ForestFeatures
 from thresher.maps.fourier import FourierFeatures
 from thresher.maps.gram import Points, gram
 from thresher.maps.local import LocalNystroem
@@ -8,6 +9,6 @@ from thresher.maps.nystroem import Nystroem
 from thresher.maps.width import median_gamma
 
 __all__ = [
-    "EntropySample", "FourierFeatures", "LocalNystroem", "Nystroem", "Points", "gram",
-    "median_gamma",
+    "EntropySample", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem", "Points",
+    "gram", "median_gamma",
 ]  # fmt: skip

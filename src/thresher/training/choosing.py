@@ -13,12 +13,13 @@ from thresher.training.at_hand import AtHand, first_rows, rows_in_memory
 from thresher.training.intake import Intake
 from thresher.tune.auto import contestants
 from thresher.tune.capacity import rescaled
-from thresher.tune.race import Race, Trial
+from thresher.tune.race import Race
+from thresher.tune.runner import Trial
 
 __all__ = ["Choice", "choose", "for_all_rows"]
 
 _IN_MEMORY, _STREAMED = 0.85, 0.5  # share of the budget for the race; the rest is the final fit's
-_FAMILIES = {"sparse linear": "linear", "local kernel": "kernel"}
+_FAMILIES = {"sparse linear": "linear", "local kernel": "kernel", "forest kernel": "kernel"}
 
 
 class Choice(NamedTuple):
@@ -39,7 +40,7 @@ def choose(
     in_memory = intake.kept is not None
     rows = (rows_in_memory if in_memory else first_rows)(intake, classes)
     sparse = schema.layout == "sparse" and not schema.is_table
-    runners = contestants(classes.size == 0, sparse, seed)
+    runners = contestants(classes.size == 0, sparse, rows.X.shape[1], seed)
     deadline = started + (_IN_MEMORY if in_memory else _STREAMED) * budget
     race = Race(
         runners, rows.X, rows.y, rows.weight, classes.size == 0, deadline, seed, told, cores()

@@ -13,31 +13,51 @@ from thresher import estimators
 from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.estimators import _calibration, _input
-from thresher.tune.race import Outcome, Race, Trial
+from thresher.maps import ForestFeatures
+from thresher.tune.race import Outcome, Race
+from thresher.tune.runner import Trial
 
 __all__ = ["AutoClassifier", "AutoRegressor", "contestants"]
 
 _SETTING_OUT = 0.9  # share of the budget for the race: the rest is the final fit's and the judge's
+_MORE = 1.1  # times the rows of the winner, from which on another fit is worth its time
 _HELD_OUT, _MOST_HELD_OUT = 0.1, 20_000
+_MOST_FOR_TREES = 10_000  # features: beyond, most nodes would not meet one that matters
 
 
-def contestants(regression: bool, sparse: bool, seed: int | None = 0) -> dict[str, Any]:
+def contestants(
+    regression: bool, sparse: bool, features: int, seed: int | None = 0
+) -> dict[str, Any]:
     """The learners that race, with defaults that suit dense or sparse rows."""
+    known = _regressors(sparse, seed) if regression else _classifiers(sparse, seed)
+    if features > _MOST_FOR_TREES:
+        del known["forest kernel"]
+    return known
+
+
+def _regressors(sparse: bool, seed: int | None) -> dict[str, Any]:
     common: dict[str, Any] = {"scale": not sparse, "random_state": seed}
-    if regression:
-        return {
-            "linear": estimators.LinearRegressor(**common),
-            "sparse linear": estimators.LinearRegressor(penalty="l1", **common),
-            "kernel": estimators.KernelRegressor(**common),
-            "local kernel": estimators.KernelRegressor(map="local", **common),
-            "budgeted": estimators.BudgetedRegressor(**common),
-        }
+    forest = ForestFeatures(random_state=seed)
+    return {
+        "linear": estimators.LinearRegressor(**common),
+        "sparse linear": estimators.LinearRegressor(penalty="l1", **common),
+        "kernel": estimators.KernelRegressor(**common),
+        "local kernel": estimators.KernelRegressor(map="local", **common),
+        "forest kernel": estimators.KernelRegressor(map=forest, random_state=seed),
+        "budgeted": estimators.BudgetedRegressor(**common),
+    }
+
+
+def _classifiers(sparse: bool, seed: int | None) -> dict[str, Any]:
+    common: dict[str, Any] = {"scale": not sparse, "random_state": seed}
+    forest = ForestFeatures(random_state=seed)
     return {
         "linear": estimators.LinearClassifier(**common),
         "sparse linear": estimators.LinearClassifier("logistic", penalty="l1", **common),
         "hyperplanes": estimators.MultiHyperplaneClassifier(**common),
         "kernel": estimators.KernelClassifier(**common),
         "local kernel": estimators.KernelClassifier(map="local", **common),
+        "forest kernel": estimators.KernelClassifier(map=forest, random_state=seed),
         "budgeted": estimators.BudgetedClassifier(**common),
     }
 
@@ -68,7 +88,7 @@ class _Auto(BaseEstimator):
         seed = seed_from(self.random_state)
         held, rest = self._hold_out(y, seed)
         given = None if weight is None else weight[rest]
-        runners = self._runners(hasattr(X, "indptr"), seed)
+        runners = self._runners(X, seed)
         deadline = started + _SETTING_OUT * self.budget
         race = Race(
             runners, X[rest], y[rest], given, self._regression, deadline, seed, self._told,
@@ -82,8 +102,8 @@ class _Auto(BaseEstimator):
         self.seconds_ = time.monotonic() - started
         return race, outcome.winner.model
 
-    def _runners(self, sparse: bool, seed: int) -> dict[str, Any]:
-        known = contestants(self._regression, sparse, seed)
+    def _runners(self, X: Any, seed: int) -> dict[str, Any]:
+        known = contestants(self._regression, hasattr(X, "indptr"), X.shape[1], seed)
         if self.learners is None:
             return known
         if isinstance(self.learners, dict):
@@ -104,19 +124,32 @@ class _Auto(BaseEstimator):
         self, X: Any, y: np.ndarray, weight: np.ndarray | None, outcome: Outcome, race: Race,
         started: float,
     ) -> Any:  # fmt: skip
-        """The winner on all rows if there is time and need, else as it was judged."""
+        """The winner on all rows, or as many as there is time for; else as it was judged.
+
+        The last fit has seen the rows that the winner was judged on: one that does clearly worse on
+        them nevertheless has gone wrong.
+        """
+        judged, self.rows_ = outcome.winner, outcome.rows
         left = started + self.budget - time.monotonic()
+        rows = int(y.size * min(left / judged.again(y.size), 1.0))
         seen = outcome.rows == race.train.size and not race.refit
-        if seen or outcome.winner.foreseen(outcome.params, y.size) > left:
-            self.rows_ = outcome.rows
-            return outcome.winner.model
-        self.rows_ = int(y.size)
-        return self._fitted(outcome.estimator, X, y, weight, started)
+        if seen or rows < _MORE * outcome.rows:
+            return judged.model
+        part = np.random.default_rng([seed_from(self.random_state), 2]).permutation(y.size)[:rows]
+        some = slice(None) if rows == y.size else np.sort(part)
+        given = None if weight is None else weight[some]
+        model = self._fitted(outcome.estimator, X[some], y[some], given, started)
+        if race.is_worse(model, judged):
+            return judged.model
+        self.rows_ = rows
+        return model
 
     def _fitted(
         self, model: Any, X: Any, y: np.ndarray, weight: np.ndarray | None, started: float
     ) -> Any:
         hard = started + 1.05 * self.budget
+        jobs = {"n_jobs", "map__n_jobs"} & model.get_params().keys()
+        model.set_params(**dict.fromkeys(jobs, self.n_jobs))
         model.set_params(callbacks=[lambda event: time.monotonic() > hard])
         model.fit(X, y, sample_weight=weight)
         return model.set_params(callbacks=None)

@@ -18,79 +18,28 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from thresher.maps.relevance import MOST_FEATURES
-from thresher.tune.capacity import capacity, larger, rescaled, smaller, work
-from thresher.tune.cube import from_unit, reflect, to_unit
-from thresher.tune.records import plain
+from thresher.tune.capacity import rescaled, smaller
+from thresher.tune.proposals import Proposals
+from thresher.tune.runner import Runner, Trial
 from thresher.tune.significance import sign_test
-from thresher.tune.space import Choice, Float, Space
-from thresher.tune.spaces import context_of, space_for
 
-__all__ = ["Outcome", "Race", "Runner", "Trial"]
+__all__ = ["Outcome", "Race"]
 
 _FIRST_ROWS, _GROWTH = 2000, 4
 _VALIDATION, _MOST_VALIDATION = 0.2, 20_000
 _SURE = 0.1  # a larger model must be better at this level, or the smaller one is taken
 _NEARLY_ALL = 0.9  # share of the rows from which on a fit on all of them is not worth its time
-_FINER = 3.0  # squared distances of ``_GROWTH`` times the rows on a surface of 2 or 3 dimensions
 _LATER = 1.5  # every step has more of the time than the one before, by this factor
+_LOSS = attrgetter("loss")
+_UNKNOWN = 0.08  # share of the time after which a fit of unknown pace ends with the next pass
 _BEHIND = 2.0  # who is not in front may ask for time as if fits took so much longer
-
-
-class Trial(NamedTuple):
-    """One fit: who, with which settings, on how many rows, how well and how fast."""
-
-    runner: str
-    params: dict[str, Any]
-    rows: int
-    loss: float
-    seconds: float
-    size: int
-    problem: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        params = {"learner": self.runner, **{k: plain(v) for k, v in self.params.items()}}
-        known = {"rows": self.rows, "seconds": self.seconds, "size": self.size}
-        score = self.loss if math.isfinite(self.loss) else None
-        return {"params": params, "score": score, **known, "problem": self.problem}
-
-
-@dataclass
-class Runner:
-    """A family of learners; ``misses`` are the row-by-row losses of its best model."""
-
-    name: str
-    estimator: Any
-    best: Trial | None = None
-    misses: np.ndarray | None = None
-    model: Any = None
-    units: dict[str, Any] = field(default_factory=dict)  # {"scale": ...} once that is settled
-    trials: list[Trial] = field(default_factory=list)
-    asked: int = 0  # for settings, whether or not there was time to try them
-
-    def foreseen(self, params: dict[str, Any], rows: int) -> float:
-        """Seconds that a fit will probably take.
-
-        By the fastest pace on the most rows so far: the first fit compiles, and on few rows what
-        does not grow with them is most of the time.
-        """
-        pace = min(
-            trial.seconds / work(self.estimator, trial.params, trial.rows)
-            for trial in self.trials
-            if trial.rows == self.most_rows
-        )
-        return 1.3 * pace * work(self.estimator, params, rows)
-
-    @property
-    def most_rows(self) -> int:
-        return max(trial.rows for trial in self.trials)
 
 
 class Outcome(NamedTuple):
@@ -125,9 +74,9 @@ class Race:
         self.regression, self.deadline, self.told = regression, deadline, told
         self.rng = np.random.default_rng(seed)
         self.jobs, self.lock = jobs, threading.Lock()
-        self.spaces: dict[tuple[str, int], Space] = {}
         self.X, self.y, self.weight = X, y, weight
         self.train, self.validation = self._split()
+        self.proposals = Proposals(X, y, self.train, self.rng)
         self.rows = rows or self.y.size
         self.refit = rows is None or self.train.size < _NEARLY_ALL * rows
 
@@ -161,13 +110,15 @@ class Race:
         """Everyone's best settings on so many rows, then new settings while the time lasts."""
         part = self.train[:rows]
         started = time.monotonic()
-        self._try_all([(r, params) for r in alive for params in self._first(r, rows)], part)
+        self._try_all(
+            [(r, params) for r in alive for params in self.proposals.first(r, rows)], part
+        )
         for runner in alive:
             self._settle_units(runner)
         alive = self._in_sight([r for r in alive if r.best is not None], rows, patience)
         # Only a second fit tells the pace: the first one compiles.
         new = [runner for runner in alive if len(runner.trials) == 1]
-        self._try_all([(runner, self._proposal(runner, part)) for runner in new], part)
+        self._try_all([(runner, self.proposals.next(runner, rows)) for runner in new], part)
         end = min(self.deadline, started + share * (self.deadline - started))
         self._explore(alive, part, end)
         return self._in_sight(alive, rows, patience)
@@ -182,7 +133,9 @@ class Race:
         while params is not None and not self._time_for(runner, params, part.size):
             params = smaller(runner.estimator, params, part.size)
         if params is not None:
-            self._try(runner, params, part)
+            now = time.monotonic()
+            share = 1.0 if runner.trials else _UNKNOWN
+            self._try(runner, params, part, now + share * (self.deadline - now))
 
     def _explore(self, alive: list[Runner], part: np.ndarray, end: float) -> None:
         """New settings, of those in front more often, until ``end``."""
@@ -192,7 +145,7 @@ class Race:
                 task = self._next(alive, part)
                 if task is None:
                     break
-                running.add(self.pool.submit(self._try, *task, part))
+                running.add(self.pool.submit(self._try, *task, part, self.deadline))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -201,36 +154,13 @@ class Race:
 
     def _next(self, alive: list[Runner], part: np.ndarray) -> tuple[Runner, dict[str, Any]] | None:
         """A runner and settings for which there is time, if some are found soon."""
-        in_front = sorted(alive, key=_loss)
+        in_front = sorted(alive, key=_LOSS)
         for _ in range(10):
             runner = in_front[int(len(alive) * self.rng.random() ** 2)]
-            params = self._proposal(runner, part)
+            params = self.proposals.next(runner, part.size)
             if self._time_for(runner, params, part.size):
                 return runner, params
         return None
-
-    def _first(self, runner: Runner, rows: int) -> list[dict[str, Any]]:
-        """The best settings so far, for so many rows; at first the defaults, in all units."""
-        if runner.best is not None:
-            carried = rescaled(runner.best.params, runner.best.rows, rows)
-            return [carried, *self._finer(runner, carried, rows)]
-        return [{}, *({"scale": scale} for scale in self._other_scales(runner.estimator))]
-
-    def _finer(self, runner: Runner, params: dict[str, Any], rows: int) -> list[dict[str, Any]]:
-        """More rows are closer together: a narrower kernel, held back less, may follow them."""
-        width = self._space(runner, self.train[:rows]).dimensions.get("gamma")
-        if not isinstance(width, Float):
-            return []
-        gamma = params.get("gamma") or math.sqrt(width.low * width.high)
-        finer = params | {"gamma": min(_FINER * gamma, width.high)}
-        return [finer | {"alpha": finer["alpha"] / _FINER} if finer.get("alpha") else finer]
-
-    def _other_scales(self, estimator: Any) -> list[Any]:
-        scale = estimator.get_params(deep=False).get("scale")
-        if not isinstance(scale, bool):
-            return []
-        words = getattr(estimator, "_scales", ()) if self.X.shape[1] <= MOST_FEATURES else ()
-        return list(words) if hasattr(self.X, "indptr") else [not scale, *words]
 
     def _settle_units(self, runner: Runner) -> None:
         """Whether to scale the features is settled by the first fits: widths depend on it."""
@@ -248,64 +178,18 @@ class Race:
         here = [r for r in alive if r.best is not None and r.trials[-1].rows >= rows]
         if not here:
             return []
-        here = sorted(here, key=_loss)
-        slack = max(2.0 * self._error_of(here[0]), 0.5 * patience * _loss(here[0]))
-        return [r for r in here if _loss(r) <= _loss(here[0]) + slack]
-
-    def _error_of(self, runner: Runner) -> float:
-        assert runner.misses is not None
-        return float(np.std(runner.misses) / math.sqrt(max(runner.misses.size, 1)))
-
-    # ------------------------------------------------------------ settings
-
-    def _proposal(self, runner: Runner, part: np.ndarray) -> dict[str, Any]:
-        """A step from the best settings, mostly; or a new start."""
-        assert runner.best is not None
-        space = self._space(runner, part)
-        drawn = space.sample(self.rng, context_of(runner.estimator))
-        runner.asked += 1
-        if runner.asked % 4 == 3:
-            return drawn
-        if capacity(runner.estimator, part.size) and runner.asked % 4 == 0:
-            return larger(runner.estimator, runner.best.params, part.size)
-        width = 0.3 / math.sqrt(1 + len(runner.trials) / 4)
-        return {k: self._near(space, k, runner.best.params.get(k), v, width)
-                for k, v in drawn.items()}  # fmt: skip
-
-    def _space(self, runner: Runner, part: np.ndarray) -> Space:
-        """What the learner declares for these rows, and the size of its model; found once."""
-        key = (runner.name, part.size)
-        if key not in self.spaces:
-            declared = space_for(runner.estimator, self.X[part], self.y[part])
-            size = capacity(runner.estimator, part.size)
-            self.spaces[key] = Space({**declared.dimensions, **declared.constants, **size})
-        return self.spaces[key]
-
-    def _near(self, space: Space, name: str, old: Any, drawn: Any, width: float) -> Any:
-        """A number close to the old one; a choice changes now and then.
-
-        Spaces are made around the defaults: a number that was not given is in the middle.
-        """
-        dimension = space.dimensions.get(name)
-        if dimension is None or (old is None and isinstance(dimension, Choice)):
-            return drawn
-        if isinstance(dimension, Choice):
-            return drawn if self.rng.random() < width else old
-        distribution = dimension.distribution()
-        place = 0.5
-        if old is not None:
-            place = to_unit(distribution, min(max(old, dimension.low), dimension.high))
-        moved = reflect(place + width * self.rng.standard_normal())
-        return dimension.value(from_unit(distribution, moved))
+        here = sorted(here, key=_LOSS)
+        slack = max(2.0 * here[0].error, 0.5 * patience * here[0].loss)
+        return [r for r in here if r.loss <= here[0].loss + slack]
 
     # ------------------------------------------------------------ one fit
 
-    def _try(self, runner: Runner, params: dict[str, Any], part: np.ndarray) -> None:
+    def _try(self, runner: Runner, params: dict[str, Any], part: np.ndarray, until: float) -> None:
         started = time.monotonic()
         model, misses, problem = None, None, ""
         try:
             model = clone(runner.estimator).set_params(**params)
-            model.set_params(callbacks=[lambda event: time.monotonic() > self.deadline])
+            model.set_params(callbacks=[lambda event: time.monotonic() > until])
             weight = None if self.weight is None else self.weight[part]
             model.fit(self.X[part], self.y[part], sample_weight=weight)
             misses = self._misses(model)
@@ -328,7 +212,7 @@ class Race:
         if runner.best is None:
             return True
         if trial.rows > runner.best.rows:
-            return trial.loss <= runner.best.loss + self._error_of(runner)
+            return trial.loss <= runner.best.loss + runner.error
         return trial.loss < runner.best.loss
 
     def _misses(self, model: Any) -> np.ndarray:
@@ -343,33 +227,41 @@ class Race:
 
         Few rows say little about the time that all would take: then the fit itself counts only.
         """
+        first, enough = min(self.runners, key=_LOSS), self.rows / _GROWTH**2
         if len(runner.trials) < 2:
-            need = sum(trial.seconds for trial in runner.trials)
+            now = then = sum(trial.seconds for trial in runner.trials)
         else:
-            need = runner.foreseen(params, rows)
-            if self.refit and runner.most_rows >= self.rows / _GROWTH**2:
-                need += runner.foreseen(params, self.rows)
-        behind = runner is not min(self.runners, key=_loss)
-        return time.monotonic() + (_BEHIND if behind else 1.0) * need < self.deadline
+            now = runner.foreseen(params, rows)
+            then = runner.foreseen(params, self.rows) if runner.most_rows >= enough else 0.0
+        if first.best is not None and first.best.rows == self.train.size:
+            then = max(then, first.again(self.rows))  # it may win, and will want its fit
+        need = now + (then if self.refit else 0.0)
+        return time.monotonic() + (1.0 if runner is first else _BEHIND) * need < self.deadline
 
     # ------------------------------------------------------------ who wins
 
     def _winner(self) -> tuple[Runner, str]:
         """The best on the validation rows; a smaller model if the best is not clearly better."""
         here = [r for r in self.runners if r.best is not None]
-        best = min(here, key=_loss)
-        for other in sorted(here, key=_model_size):
+        best = min(here, key=_LOSS)
+        for other in sorted(here, key=attrgetter("size")):
             if other is best:
                 break
-            wins, losses, p = sign_test(other.misses, best.misses)
-            if p > _SURE and _loss(other) <= _loss(best) + 2.0 * self._error_of(best):
+            wins, losses, two_sided = sign_test(other.misses, best.misses)
+            p = 0.5 * two_sided if losses > wins else 1.0  # that the larger one is better
+            if p > _SURE and other.loss <= best.loss + 2.0 * best.error:
                 reason = (
-                    f"{best.name} was best ({_loss(best):.4g}), but not clearly better than the "
-                    f"smaller {other.name} ({_loss(other):.4g}; better on {losses} rows, worse on "
+                    f"{best.name} was best ({best.loss:.4g}), but not clearly better than the "
+                    f"smaller {other.name} ({other.loss:.4g}; better on {losses} rows, worse on "
                     f"{wins}, p = {p:.2f})"
                 )
                 return other, reason
-        return best, f"{best.name} had the lowest validation loss, {_loss(best):.4g}"
+        return best, f"{best.name} had the lowest validation loss, {best.loss:.4g}"
+
+    def is_worse(self, model: Any, judged: Runner) -> bool:
+        """Whether a model errs on more of the validation rows than the runner's, clearly."""
+        wins, losses, p = sign_test(self._misses(model), judged.misses)
+        return losses > wins and p < _SURE
 
     # ------------------------------------------------------------ rows
 
@@ -393,20 +285,11 @@ class Race:
         return [int(rows) for rows in np.geomspace(first, n, steps + 1)[:steps]] + [n]
 
 
-def _loss(runner: Runner) -> float:
-    return runner.best.loss if runner.best is not None else math.inf
-
-
-def _model_size(runner: Runner) -> int:
-    return runner.best.size if runner.best is not None else 0
-
-
 def _size(model: Any) -> int:
     """Numbers that a model keeps."""
     arrays = [getattr(model, name, None) for name in ("coef_", "support_vectors_", "dual_coef_")]
-    landmarks = getattr(getattr(model, "map_", None), "landmarks_", None)
+    made = getattr(model, "map_", None)
+    arrays += [getattr(made, "landmarks_", None), *getattr(made, "trees_", ())]
     return sum(
-        int(a.nnz if hasattr(a, "nnz") else np.count_nonzero(a))
-        for a in [*arrays, landmarks]
-        if a is not None
+        int(a.nnz if hasattr(a, "nnz") else np.count_nonzero(a)) for a in arrays if a is not None
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher.maps.forest import is_forest, usual_share
 from thresher.tune.space import Choice, Float, Int, Space
 
 __all__ = ["context_of", "declare", "space_for"]
@@ -171,6 +172,8 @@ def _linear(estimator: Any, X: Any, y: Any) -> Space:
 
 def _kernel(estimator: Any, X: Any, y: Any) -> Space:
     parts: dict[str, Any] = {"alpha": _strength(estimator, X, y)}
+    if is_forest(getattr(estimator, "map", None)):
+        return Space(parts | _trees(estimator, X) | _terms(estimator))
     if isinstance(estimator.kernel, str):
         parts["gamma"] = dataclasses.replace(
             _width(estimator, X, y),
@@ -178,6 +181,17 @@ def _kernel(estimator: Any, X: Any, y: Any) -> Space:
         )
         parts["kernel__degree"] = Int(2, 5, when={"kernel": "polynomial"})
     return Space(parts | _terms(estimator))
+
+
+def _trees(estimator: Any, X: Any) -> dict[str, Any]:
+    """Of a map that is an object: how large leaves are, and how random the splits."""
+    if isinstance(estimator.map, str):
+        return {}
+    share = usual_share(X.shape[1] if hasattr(X, "shape") else 10)
+    return {
+        "map__min_leaf": Int(1, 100, log=True),
+        "map__max_features": Float(share / 3.0, min(3.0 * share, 1.0), log=True),
+    }
 
 
 def _budgeted(estimator: Any, X: Any, y: Any) -> Space:

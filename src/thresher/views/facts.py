@@ -168,13 +168,16 @@ def costs(found: Evidence) -> Section:
 
 
 def _model_bytes(estimator: Any) -> float:
-    """Of the learned arrays, one level deep."""
+    """Of the learned arrays, one level deep; what has two names counts once."""
+    holders = [estimator, getattr(estimator, "map_", estimator)]
+    values = [value for holder in holders for value in vars(holder).values()]
+    values += [part for value in values if isinstance(value, tuple) for part in value]
     total = 0.0
-    for value in [*vars(estimator).values(), *vars(getattr(estimator, "map_", estimator)).values()]:
+    for value in {id(value): value for value in values}.values():
         total += float(
             getattr(value, "nbytes", 0) or getattr(getattr(value, "data", None), "nbytes", 0)
         )
-    return total / (1.0 if hasattr(estimator, "map_") else 2.0)
+    return total
 
 
 def _bytes(size: float) -> str:
