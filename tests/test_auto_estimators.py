@@ -174,6 +174,10 @@ def test_trees_win_where_thresholds_count_and_units_say_nothing():
     assert model.held_out_score_ > 0.95
 
 
+def race(learners, X, y, deadline=20.0, **options):
+    return Race(learners, X, y, None, False, deadline, 0, **options).run()
+
+
 def proposed(estimator, params, rows=400):
     """What a runner, whose best settings on 100 rows were these, tries first with more."""
     y = (X[:, 0] > 0).astype(int)
@@ -188,10 +192,32 @@ def test_with_more_rows_models_are_held_back_less():
     assert weaker == pytest.approx({"gamma": 0.2, "alpha": 0.01 / 9})
     forest = KernelClassifier(map=ForestFeatures())
     carried, finer = proposed(forest, {"map__min_leaf": 12, "alpha": 0.04})
-    assert carried == {"map__min_leaf": 12, "alpha": 0.01}
-    assert finer == pytest.approx({"map__min_leaf": 4, "alpha": 0.01 / 3})
-    assert proposed(forest, {"alpha": 0.04}) == [{"alpha": 0.01}]
+    few = {"map__n_components": 24}  # all the time is for the rows
+    assert carried == {"map__min_leaf": 12, "alpha": 0.01} | few
+    assert finer == pytest.approx({"map__min_leaf": 4, "alpha": 0.01 / 3} | few)
+    assert proposed(forest, {"alpha": 0.04, "map__n_components": 90}) == [{"alpha": 0.01} | few]
     assert proposed(LinearClassifier(), {"alpha": 0.04}) == [{"alpha": 0.01}]
+
+
+def test_trees_become_more_on_all_rows_only():
+    runner = Runner("it", KernelClassifier(map=ForestFeatures(24)))
+    runner.best = Trial("it", {}, 100, 0.1, 1.0, 1)
+    runner.trials = [runner.best]
+    settings = Proposals(X, (X[:, 0] > 0).astype(int), np.arange(3000), np.random.default_rng(0))
+    assert not any("map__n_components" in settings.next(runner, 400) for _ in range(8))
+    trees = [settings.next(runner, 3000)["map__n_components"] for _ in range(8)]
+    assert min(trees) >= 24
+    assert max(trees) > 30
+
+
+def test_a_forest_meets_the_others_with_all_the_trees_there_is_time_for(clock):
+    y = (X[:, 0] > 0).astype(int)
+    forest = KernelClassifier(map=ForestFeatures(24, random_state=0), random_state=0)
+    found = race({"forest": forest}, X[:1000], y[:1000], deadline=60.0)
+    trees = [t.params.get("map__n_components", 24) for t in found.trials]
+    assert max(trees[:4]) > 100
+    hurried = race({"forest": forest}, X[:1000], y[:1000], deadline=clock.monotonic() + 8.0)
+    assert max(t.params.get("map__n_components", 24) for t in hurried.trials) < 100
 
 
 def test_steps_are_taken_from_numbers_that_the_estimator_has():
@@ -200,10 +226,6 @@ def test_steps_are_taken_from_numbers_that_the_estimator_has():
     runner.trials = [runner.best] * 10_000  # tried so often that steps are tiny
     proposals = Proposals(X, (X[:, 0] > 0).astype(int), np.arange(3000), np.random.default_rng(0))
     assert 35 <= proposals.next(runner, 400)["map__min_leaf"] <= 45
-
-
-def race(learners, X, y, deadline=20.0, **options):
-    return Race(learners, X, y, None, False, deadline, 0, **options).run()
 
 
 def test_units_are_settled_first():

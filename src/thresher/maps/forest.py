@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,7 +116,7 @@ class ForestFeatures(FeatureMap):
     sample : int, default=200000
         Rows that each tree is grown on, at most; each has its own.
     n_jobs : int or None, default=None
-        Trees that grow at a time, each in a thread.
+        Threads: trees grow side by side, and rows are sent down them in as many parts.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -225,8 +226,15 @@ class ForestFeatures(FeatureMap):
         wide = max(n * size, self._n_features_out) > np.iinfo(np.int32).max
         out = np.empty((n, size), dtype=np.int64 if wide else np.int32)
         together = max(min(_TOGETHER // max(X.shape[1], 1), n), 1)
-        block = np.zeros((together, X.shape[1]), dtype=np.float32)
-        _leaves(as_rows(X), block, *self.trees_, out)
+
+        def sent(part: slice) -> None:
+            block = np.zeros((together, X.shape[1]), dtype=np.float32)
+            _leaves(as_rows(X[part]), block, *self.trees_, out[part])
+
+        ends = np.linspace(0, n, threads(self.n_jobs) + 1).astype(int)
+        parts = [slice(*pair) for pair in pairwise(ends)]
+        with ThreadPoolExecutor(len(parts)) as pool:
+            list(pool.map(sent, parts))
         return out
 
     @property

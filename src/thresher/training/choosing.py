@@ -40,7 +40,7 @@ def choose(
     in_memory = intake.kept is not None
     rows = (rows_in_memory if in_memory else first_rows)(intake, classes)
     sparse = schema.layout == "sparse" and not schema.is_table
-    runners = contestants(classes.size == 0, sparse, rows.X.shape[1], seed)
+    runners = contestants(classes.size == 0, sparse, rows.X.shape[1], seed, cores())
     deadline = started + (_IN_MEMORY if in_memory else _STREAMED) * budget
     race = Race(
         runners, rows.X, rows.y, rows.weight, classes.size == 0, deadline, seed, told, cores()

@@ -14,6 +14,7 @@ from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.estimators import _calibration, _input
 from thresher.maps import ForestFeatures
+from thresher.tune.capacity import FEW_TREES
 from thresher.tune.race import Outcome, Race
 from thresher.tune.runner import Trial
 
@@ -26,18 +27,21 @@ _MOST_FOR_TREES = 10_000  # features: beyond, most nodes would not meet one that
 
 
 def contestants(
-    regression: bool, sparse: bool, features: int, seed: int | None = 0
+    regression: bool, sparse: bool, features: int, seed: int | None = 0, jobs: int | None = None
 ) -> dict[str, Any]:
-    """The learners that race, with defaults that suit dense or sparse rows."""
-    known = _regressors(sparse, seed) if regression else _classifiers(sparse, seed)
+    """The learners that race, with defaults that suit dense or sparse rows.
+
+    ``jobs``: threads of those that can use several well.
+    """
+    forest = ForestFeatures(FEW_TREES, n_jobs=jobs, random_state=seed)
+    known = (_regressors if regression else _classifiers)(sparse, forest, seed)
     if features > _MOST_FOR_TREES:
         del known["forest kernel"]
     return known
 
 
-def _regressors(sparse: bool, seed: int | None) -> dict[str, Any]:
+def _regressors(sparse: bool, forest: ForestFeatures, seed: int | None) -> dict[str, Any]:
     common: dict[str, Any] = {"scale": not sparse, "random_state": seed}
-    forest = ForestFeatures(random_state=seed)
     return {
         "linear": estimators.LinearRegressor(**common),
         "sparse linear": estimators.LinearRegressor(penalty="l1", **common),
@@ -48,9 +52,8 @@ def _regressors(sparse: bool, seed: int | None) -> dict[str, Any]:
     }
 
 
-def _classifiers(sparse: bool, seed: int | None) -> dict[str, Any]:
+def _classifiers(sparse: bool, forest: ForestFeatures, seed: int | None) -> dict[str, Any]:
     common: dict[str, Any] = {"scale": not sparse, "random_state": seed}
-    forest = ForestFeatures(random_state=seed)
     return {
         "linear": estimators.LinearClassifier(**common),
         "sparse linear": estimators.LinearClassifier("logistic", penalty="l1", **common),
@@ -103,7 +106,9 @@ class _Auto(BaseEstimator):
         return race, outcome.winner.model
 
     def _runners(self, X: Any, seed: int) -> dict[str, Any]:
-        known = contestants(self._regression, hasattr(X, "indptr"), X.shape[1], seed)
+        known = contestants(
+            self._regression, hasattr(X, "indptr"), X.shape[1], seed, threads(self.n_jobs)
+        )
         if self.learners is None:
             return known
         if isinstance(self.learners, dict):
@@ -130,8 +135,9 @@ class _Auto(BaseEstimator):
         them nevertheless has gone wrong.
         """
         judged, self.rows_ = outcome.winner, outcome.rows
-        left = started + self.budget - time.monotonic()
-        rows = int(y.size * min(left / judged.again(y.size), 1.0))
+        left, rows = started + self.budget - time.monotonic(), int(y.size)
+        while rows >= _MORE * outcome.rows and judged.again(rows) > left:
+            rows = int(0.9 * rows)
         seen = outcome.rows == race.train.size and not race.refit
         if seen or rows < _MORE * outcome.rows:
             return judged.model

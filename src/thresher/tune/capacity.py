@@ -17,18 +17,19 @@ from thresher.maps.landmarks import subset_size
 from thresher.maps.local import rows_per_cell
 from thresher.tune.space import Int
 
-__all__ = ["capacity", "larger", "rescaled", "smaller", "work"]
+__all__ = ["FEW_TREES", "capacity", "has_trees", "larger", "modest", "rescaled", "smaller", "work"]
 
 _MOST_LANDMARKS, _MOST_VECTORS, _MOST_TREES = 4000, 2000, 200
 _LEAST, _LEAST_TREES = 50, 8
+FEW_TREES = 24  # tell how good a forest is
 _WHITENING = 2000  # landmarks for which whitening costs as much as all else
 _ROUTING = 0.1  # what a row costs a tree that was not grown on it, to what it costs one that was
 
 
 def capacity(estimator: Any, rows: int) -> dict[str, Int]:
     """The number that sets the size of the model, in the range that so many rows can fill."""
-    if _has_trees(estimator):
-        return {_trees_name(estimator): Int(usual_trees("auto"), _MOST_TREES, log=True)}
+    if has_trees(estimator):
+        return {_trees_name(estimator): Int(FEW_TREES, _MOST_TREES, log=True)}
     if isinstance(estimator, KernelModel):
         most = min(_MOST_LANDMARKS, max(_members(estimator, rows) // 2, 100))
         return {"n_components": Int(_LEAST, most, log=True)}
@@ -37,19 +38,26 @@ def capacity(estimator: Any, rows: int) -> dict[str, Int]:
     return {}
 
 
-def larger(estimator: Any, params: dict[str, Any], rows: int) -> dict[str, Any]:
+def larger(
+    estimator: Any, params: dict[str, Any], rows: int, factor: float = 2.0
+) -> dict[str, Any]:
     """The same settings with a model of twice the size, as far as so many rows can fill it."""
-    twice = 2 * _size(estimator, params, rows)
-    return params | {n: min(twice, d.high) for n, d in capacity(estimator, rows).items()}
+    more = round(factor * _size(estimator, params, rows))
+    return params | {n: min(more, d.high) for n, d in capacity(estimator, rows).items()}
 
 
 def smaller(estimator: Any, params: dict[str, Any], rows: int) -> dict[str, Any] | None:
     """The same settings with a model of half the size; None where it is the smallest already."""
-    least = _LEAST_TREES if _has_trees(estimator) else _LEAST
+    least = _LEAST_TREES if has_trees(estimator) else _LEAST
     for name in capacity(estimator, rows):
         half = _size(estimator, params, rows) // 2
         return {**params, name: half} if half >= least else None
     return None
+
+
+def modest(estimator: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """The same settings with the trees that it takes to judge a forest; more rows come first."""
+    return params | {_trees_name(estimator): FEW_TREES} if has_trees(estimator) else params
 
 
 def rescaled(params: dict[str, Any], before: int, after: int) -> dict[str, Any]:
@@ -66,7 +74,7 @@ def work(estimator: Any, params: dict[str, Any], rows: int) -> float:
     fast ones for the whitening.  Trees are grown on some of the rows, if there are many.
     """
     size = _size(estimator, params, rows)
-    if _has_trees(estimator):
+    if has_trees(estimator):
         sample = getattr(estimator.map, "sample", ForestFeatures().sample)
         return size * (min(rows, sample) + _ROUTING * rows)
     slower = 1.0 + size / _WHITENING if isinstance(estimator, KernelModel) else 1.0
@@ -74,7 +82,7 @@ def work(estimator: Any, params: dict[str, Any], rows: int) -> float:
 
 
 def _size(estimator: Any, params: dict[str, Any], rows: int) -> int:
-    if _has_trees(estimator):
+    if has_trees(estimator):
         name = _trees_name(estimator)
         return usual_trees(params.get(name, estimator.get_params()[name]))
     if isinstance(estimator, KernelModel):
@@ -85,7 +93,7 @@ def _size(estimator: Any, params: dict[str, Any], rows: int) -> int:
     return 1
 
 
-def _has_trees(estimator: Any) -> bool:
+def has_trees(estimator: Any) -> bool:
     return isinstance(estimator, KernelModel) and is_forest(estimator.map)
 
 

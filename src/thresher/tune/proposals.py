@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from thresher.maps.forest import is_forest
 from thresher.maps.relevance import MOST_FEATURES
-from thresher.tune.capacity import capacity, larger, rescaled
+from thresher.tune.capacity import capacity, has_trees, larger, modest, rescaled
 from thresher.tune.cube import from_unit, reflect, to_unit
 from thresher.tune.runner import Runner
-from thresher.tune.space import Choice, Float, Space
+from thresher.tune.space import Choice, Float, Int, Space
 from thresher.tune.spaces import context_of, space_for
 
 __all__ = ["Proposals"]
@@ -32,8 +31,9 @@ class Proposals:
         """The best settings so far, for so many rows; at first the defaults, in all units."""
         if runner.best is not None:
             carried = rescaled(runner.best.params, runner.best.rows, rows)
+            carried = modest(runner.estimator, carried)
             return [carried, *self._finer(runner, carried, rows)]
-        if is_forest(getattr(runner.estimator, "map", None)):  # knows no units, but noise
+        if has_trees(runner.estimator):  # they know no units, but noise
             return [{}, _COARSE | {"alpha": 10.0 / rows}]
         return [{}, *({"scale": scale} for scale in self._other_scales(runner.estimator))]
 
@@ -45,8 +45,10 @@ class Proposals:
         runner.asked += 1
         if runner.asked % 4 == 3:
             return drawn
-        if capacity(runner.estimator, rows) and runner.asked % 4 == 0:
-            return larger(runner.estimator, runner.best.params, rows)
+        trees = has_trees(runner.estimator)
+        if self._sizes(runner, rows) and runner.asked % (2 if trees else 4) == 0:
+            factor = self.rng.uniform(1.3, 2.0) if trees else 2.0
+            return larger(runner.estimator, runner.best.params, rows, factor)
         width = 0.3 / math.sqrt(1 + len(runner.trials) / 4)
         known = runner.estimator.get_params() | runner.best.params
         return {k: self._near(space, k, known.get(k), v, width) for k, v in drawn.items()}
@@ -78,9 +80,14 @@ class Proposals:
         if key not in self.spaces:
             part = self.train[:rows]
             declared = space_for(runner.estimator, self.X[part], self.y[part])
-            size = capacity(runner.estimator, rows)
-            self.spaces[key] = Space({**declared.dimensions, **declared.constants, **size})
+            sizes = self._sizes(runner, rows)
+            self.spaces[key] = Space({**declared.dimensions, **declared.constants, **sizes})
         return self.spaces[key]
+
+    def _sizes(self, runner: Runner, rows: int) -> dict[str, Int]:
+        """How large a model may be; more trees only add to what all rows have taught a forest."""
+        wait = has_trees(runner.estimator) and rows < self.train.size
+        return {} if wait else capacity(runner.estimator, rows)
 
     def _near(self, space: Space, name: str, old: Any, drawn: Any, width: float) -> Any:
         """A number close to the old one; a choice changes now and then.

@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from thresher.tune.capacity import rescaled, smaller
+from thresher.tune.capacity import has_trees, larger, rescaled, smaller
 from thresher.tune.proposals import Proposals
 from thresher.tune.runner import Runner, Trial
 from thresher.tune.significance import sign_test
@@ -35,9 +35,13 @@ __all__ = ["Outcome", "Race"]
 _FIRST_ROWS, _GROWTH = 2000, 4
 _VALIDATION, _MOST_VALIDATION = 0.2, 20_000
 _SURE = 0.1  # a larger model must be better at this level, or the smaller one is taken
+_SMALLER = 0.5  # of the size of the best: less of a difference is not worth an error
 _NEARLY_ALL = 0.9  # share of the rows from which on a fit on all of them is not worth its time
 _LATER = 1.5  # every step has more of the time than the one before, by this factor
 _LOSS = attrgetter("loss")
+_LAST = 3.0  # fits on all rows, of the one in front, that time is kept back for
+_SAFE, _BEHIND_SHARE = 0.8, 0.25  # of the time, for all the trees of who is in front, and others
+_CLEARLY_MORE = 1.2  # times the trees
 _UNKNOWN = 0.08  # share of the time after which a fit of unknown pace ends with the next pass
 _BEHIND = 2.0  # who is not in front may ask for time as if fits took so much longer
 
@@ -115,18 +119,27 @@ class Race:
         )
         for runner in alive:
             self._settle_units(runner)
+        self._try_all([(runner, self._full(runner, rows)) for runner in alive], part)
         alive = self._in_sight([r for r in alive if r.best is not None], rows, patience)
         # Only a second fit tells the pace: the first one compiles.
         new = [runner for runner in alive if len(runner.trials) == 1]
         self._try_all([(runner, self.proposals.next(runner, rows)) for runner in new], part)
-        end = min(self.deadline, started + share * (self.deadline - started))
+        end = started + share * (self.deadline - started)
+        if alive and rows < self.train.size:
+            assert alive[0].best is not None
+            last = alive[0].foreseen(alive[0].best.params, self.train.size)
+            end = min(end, self.deadline - _LAST * last)
         self._explore(alive, part, end)
         return self._in_sight(alive, rows, patience)
 
-    def _try_all(self, tasks: list[tuple[Runner, dict[str, Any]]], part: np.ndarray) -> None:
-        """Those for which there is time when their turn comes."""
-        for future in [self.pool.submit(self._try_in_time, *task, part) for task in tasks]:
+    def _try_all(self, tasks: list[tuple[Runner, dict[str, Any] | None]], part: np.ndarray) -> None:
+        """Those for which there is time when their turn comes; wide ones by themselves."""
+        narrow = [task for task in tasks if not task[0].is_wide]
+        for future in [self.pool.submit(self._try_in_time, *task, part) for task in narrow]:
             future.result()
+        for task in tasks:
+            if task[0].is_wide:
+                self._try_in_time(*task, part)
 
     def _try_in_time(self, runner: Runner, params: dict[str, Any] | None, part: np.ndarray) -> None:
         """With a smaller model where time is short, or not at all."""
@@ -137,6 +150,20 @@ class Race:
             share = 1.0 if runner.trials else _UNKNOWN
             self._try(runner, params, part, now + share * (self.deadline - now))
 
+    def _full(self, runner: Runner, rows: int) -> dict[str, Any] | None:
+        """On all rows, a forest with as many trees as the time allows, if these are clearly more.
+
+        Few trees were enough to be compared with few: now they meet machines of full size.
+        """
+        best = runner.best
+        if rows < self.train.size or not has_trees(runner.estimator) or best is None:
+            return None
+        need = runner.again(rows) + (runner.again(self.rows) if self.refit else 0.0)
+        share = _SAFE if runner is min(self.runners, key=_LOSS) else _BEHIND_SHARE
+        factor = share * (self.deadline - time.monotonic()) / need
+        params = larger(runner.estimator, best.params, rows, factor)
+        return params if factor > _CLEARLY_MORE else None
+
     def _explore(self, alive: list[Runner], part: np.ndarray, end: float) -> None:
         """New settings, of those in front more often, until ``end``."""
         running: set[Future[None]] = set()
@@ -145,12 +172,15 @@ class Race:
                 task = self._next(alive, part)
                 if task is None:
                     break
-                running.add(self.pool.submit(self._try, *task, part, self.deadline))
+                if task[0].is_wide:
+                    running = _none_left(running)
+                    self._try_in_time(*task, part)
+                else:
+                    running.add(self.pool.submit(self._try_in_time, *task, part))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
+            _none_left(done)
 
     def _next(self, alive: list[Runner], part: np.ndarray) -> tuple[Runner, dict[str, Any]] | None:
         """A runner and settings for which there is time, if some are found soon."""
@@ -245,7 +275,7 @@ class Race:
         here = [r for r in self.runners if r.best is not None]
         best = min(here, key=_LOSS)
         for other in sorted(here, key=attrgetter("size")):
-            if other is best:
+            if other.size > _SMALLER * best.size:
                 break
             wins, losses, two_sided = sign_test(other.misses, best.misses)
             p = 0.5 * two_sided if losses > wins else 1.0  # that the larger one is better
@@ -283,6 +313,13 @@ class Race:
         first = min(max(_FIRST_ROWS, n // _GROWTH**3), n)
         steps = round(math.log(n / first, _GROWTH))
         return [int(rows) for rows in np.geomspace(first, n, steps + 1)[:steps]] + [n]
+
+
+def _none_left(running: set[Future[None]]) -> set[Future[None]]:
+    """Wait for them, and hear of what went wrong."""
+    for future in running:
+        future.result()
+    return set()
 
 
 def _size(model: Any) -> int:

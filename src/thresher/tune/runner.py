@@ -48,21 +48,26 @@ class Runner:
     def foreseen(self, params: dict[str, Any], rows: int) -> float:
         """Seconds that a fit will probably take.
 
-        By the fastest pace on the most rows so far: the first fit compiles, and on few rows what
-        does not grow with them is most of the time.
+        By the mean pace on the most rows so far, since on few rows what does not grow with them is
+        most of the time; without the very first fit, which compiles.
         """
-        pace = min(
-            trial.seconds / work(self.estimator, trial.params, trial.rows)
-            for trial in self.trials
-            if trial.rows == self.most_rows
-        )
-        return 1.3 * pace * work(self.estimator, params, rows)
+        most = self.most_rows
+        known = [
+            t for k, t in enumerate(self.trials) if t.rows == most and (k or len(self.trials) == 1)
+        ]
+        paces = [t.seconds / work(self.estimator, t.params, t.rows) for t in known]
+        return 1.2 * sum(paces) / len(paces) * work(self.estimator, params, rows)
 
     def again(self, rows: int) -> float:
         """Seconds for the best settings on so many rows, at the pace of the fit that was best."""
         assert self.best is not None
         more = work(self.estimator, self.best.params, rows)
         return self.best.seconds * more / work(self.estimator, self.best.params, self.best.rows)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a fit keeps several threads busy."""
+        return (self.estimator.get_params().get("map__n_jobs") or 1) > 1
 
     @property
     def most_rows(self) -> int:
