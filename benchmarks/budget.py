@@ -59,7 +59,7 @@ def run(names: list[str] | None = None) -> str:
         peers = {title: _in_time(make, split) for title, make in _PEERS.items()}
         best = min(peers.values(), key=lambda found: found.error)
         lines.append(
-            [name, split.y.size, f"{ours.error:.2f} ({ours.seconds:.0f} s)", ours.told,
+            [name, split.y.size, f"{_percent(ours.error)} ({ours.seconds:.0f} s)", ours.told,
              *(_told(found) for found in peers.values()),
              verdict(ours.error <= best.error and ours.seconds <= 1.1 * BUDGET)]
         )  # fmt: skip
@@ -111,8 +111,12 @@ def _tuned(make: Callable[[Any], tuple[Any, dict[str, Any]]], split: data.Split)
 
 
 def _told(found: Found) -> str:
-    error = f"{found.error:.2f}" if np.isfinite(found.error) else "-"
+    error = _percent(found.error) if np.isfinite(found.error) else "-"
     return f"{error} ({found.seconds:.0f} s, {found.told})"
+
+
+def _percent(error: float) -> str:
+    return f"{error:.2f}" if error >= 1.0 else f"{error:.3f}"
 
 
 def _error(model: Any, split: data.Split) -> float:
