@@ -215,8 +215,8 @@ class AutoClassifier(ClassifierMixin, _Auto):
     __doc__ = f"""The best classifier in ``budget`` seconds, with calibrated probabilities.
 
     Linear, sparse linear, multi-hyperplane, fixed-size kernel and budgeted learners race (see
-    ``thresher.tune.race``); where the best is not clearly better than a smaller model, the smaller
-    one is taken.
+    ``thresher.tune.race``); where the best is not clearly better than a model of at most half its
+    size, that one is taken.
 {_SHARED.format(measure="Share of right predictions")}
     Examples
     --------
