@@ -15,7 +15,8 @@ features, of which the best split is taken; features are stretched first so that
 where there are rows (``levels.py``).  A tree sees ``sample`` rows at most, so that a forest
 costs the same from there on; all rows take part in learning the weights of the leaves.
 
-Measured on covtype (464,809 rows; 30 trees, one core, the weights included): 19 s for 2.6 %.
+Measured on covtype (464,809 rows; 30 trees, the weights included): 2.6 % in 29 s on one core, 17 s
+on two.
 
 References: Geurts, Ernst and Wehenkel, Extremely randomized trees, Machine Learning (2006); Ren,
 Cao, Wei and Sun, Global refinement of random forest, CVPR (2015).

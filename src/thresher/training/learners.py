@@ -8,7 +8,7 @@ import numpy as np
 
 from thresher import estimators
 from thresher.losses import Loss
-from thresher.maps import ForestFeatures
+from thresher.maps.forest import is_forest
 from thresher.registry import resolve
 
 __all__ = ["LEARNERS", "described", "make_estimator", "model_size"]
@@ -40,10 +40,11 @@ def described(estimator: Any) -> str:
         if hasattr(estimator, name):
             value = getattr(estimator, name)
             parts.append(type(value).__name__ if name == "solver_" else str(value))
-    if _is_forest(estimator):
-        parts.append(f"{estimator.map_.trees_.roots.size} trees")
-    elif hasattr(estimator, "map_"):
-        parts.append(str(getattr(estimator.map_, "kernel_", estimator.map_)))
+    made: Any = getattr(estimator, "map_", None)
+    if is_forest(made):
+        parts.append(f"{made.trees_.roots.size} trees")
+    elif made is not None:
+        parts.append(str(getattr(made, "kernel_", made)))
     return ", ".join(parts)
 
 
@@ -54,14 +55,10 @@ def model_size(estimator: Any) -> tuple[int, str]:
         return int(np.count_nonzero(vectors)), f"{vectors.shape[0]:,} support vectors"
     if hasattr(estimator, "map_"):
         size = estimator.coef_.shape[1]
-        what = "leaves" if _is_forest(estimator) else "features of the kernel"
+        what = "leaves" if is_forest(estimator.map_) else "features of the kernel"
         return int(np.count_nonzero(estimator.coef_)), f"{size:,} {what}"
     coef = estimator.coef_
     count = int(coef.nnz if hasattr(coef, "nnz") else np.count_nonzero(coef))
     if hasattr(estimator, "weight_classes_"):
         return count, f"{coef.shape[0]:,} hyperplanes, {count:,} non-zero weights"
     return count, f"{count:,} non-zero weights"
-
-
-def _is_forest(estimator: Any) -> bool:
-    return isinstance(getattr(estimator, "map_", None), ForestFeatures)
