@@ -3,8 +3,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from conftest import FORMULAS, SMOOTH
 from thresher import losses
@@ -77,6 +79,23 @@ def test_a_dual_variable_at_its_bound_has_a_finite_conjugate(loss, c):
     for p in (-1e3, 1e3):
         b = loss.dual_step(1.0, p, 0.0, 1e-3, c)
         assert math.isfinite(loss.conjugate(1.0, -b / c))
+
+
+@given(
+    y=st.sampled_from([-1.0, 1.0]), p=st.floats(-40, 40), share=st.floats(0.0, 1.0),
+    q=st.floats(1e-4, 1e4), c=st.floats(1e-4, 1e4),
+)  # fmt: skip
+@example(y=1.0, p=-10.0, share=0.0, q=2.0, c=42.0)  # Newton steps alone jump from end to end
+def test_the_logistic_dual_step_is_the_root_wherever_it_starts(y, p, share, q, c):
+    """Of z - c / (1 + exp(m)), the slope of the dual; for large c q it is a steep step."""
+
+    def slope(z):
+        return z - c * expit(-(y * p + q * (z - share * c)))
+
+    z = y * losses.Logistic().dual_step(y, p, y * share * c, q, c)
+    ends = [end for end in (0.0, c) if slope(end) == 0.0]  # in floating point
+    root = ends[0] if ends else brentq(slope, 0.0, c, xtol=1e-14, rtol=1e-12)
+    assert abs(z - root) <= 1e-3 * min(root, c - root) + 1e-9 * c
 
 
 @pytest.mark.parametrize("name", LOSSES)

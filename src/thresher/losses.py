@@ -176,11 +176,12 @@ class Logistic(Loss):
         return entropy + ((1.0 - s) * math.log(1.0 - s) if s < 1.0 else 0.0)
 
     def dual_step(self, y, p, b, q, c):
-        # Root of the increasing f(d) = z + d - c s(-(m + q d)), z = yb, m = yp: Newton steps,
-        # halved towards the end of the bracket whenever they leave it.
+        # Root of the increasing f(d) = z + d - c s(-(m + q d)), z = yb, m = yp, by Newton steps.
+        # Where one leaves the bracket, or is not much shorter than the last, the bracket is halved:
+        # between the flat ends of a steep f, Newton steps alone go back and forth for ever.
         z, m = y * b, y * p
-        low, high, d = -z, c - z, 0.0
-        for _ in range(30):
+        low, high, d, last = -z, c - z, 0.0, math.inf
+        for _ in range(60):
             e = math.exp(-abs(m + q * d))
             s = e / (1.0 + e) if m + q * d > 0.0 else 1.0 / (1.0 + e)
             f = z + d - c * s
@@ -188,12 +189,15 @@ class Logistic(Loss):
                 high = d
             else:
                 low = d
-            step = f / (1.0 + c * q * e / ((1.0 + e) * (1.0 + e)))
-            new = d - step
+            step = -f / (1.0 + c * q * e / ((1.0 + e) * (1.0 + e)))
             # The ends belong to the bracket: at the root itself the step is zero and low = d.
-            d = new if low <= new <= high else 0.5 * (low + high)
-            if abs(step) <= 1e-3 * min(z + d, c - z - d):
-                break
+            if low <= d + step <= high and abs(step) <= 0.5 * last:
+                d, last = d + step, abs(step)
+                if last <= 1e-3 * min(z + d, c - z - d):
+                    break
+            else:
+                last = 0.5 * (high - low)
+                d = low + last
         return y * (z + d)
 
     def link(self, p):
