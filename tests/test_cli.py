@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from thresher import LinearClassifier, LinearRegressor, load_model
+from thresher.cli import warmup
 from thresher.cli.spelling import as_options
+from thresher.tune.auto import contestants
 
 COMMANDS = ("train", "predict", "evaluate", "inspect", "convert", "export", "report", "wizard",
             "warmup", "demo")  # fmt: skip
@@ -354,3 +356,22 @@ def test_help_imports_nothing_heavy():
 )
 def test_messages_speak_of_options(said, shown):
     assert as_options(said) == shown
+
+
+def test_warmup_fits_all_that_race_and_reads_text(thresher, monkeypatch):
+    tried = []
+
+    def some(X, target):
+        """One setting of every learner, task and kind of rows: compiled here already."""
+        for name, model, labels in racing(X, target):
+            if (name, labels.dtype, hasattr(X, "indptr")) not in tried:
+                tried.append((name, labels.dtype, hasattr(X, "indptr")))
+                yield name, model, labels
+
+    racing = warmup._racing
+    monkeypatch.setattr(warmup, "_linear", lambda target: [])
+    monkeypatch.setattr(warmup, "_racing", some)
+    code, out, err = thresher("warmup", "--json")
+    assert code == 0, err
+    assert json.loads(out)["fits"] == len(tried)
+    assert {name for name, *_ in tried} == set(contestants(False, False, 10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -221,6 +222,7 @@ def train(
     quiet: o.Quiet = False,
 ) -> None:  # fmt: skip
     """Train a model on data of any size: thresher train data.csv --target income -m m.thresher."""
+    begun = time.perf_counter()  # imports count
     from thresher.cli import train as work
 
     columns: dict[str, Any] = {
@@ -241,7 +243,7 @@ def train(
         data, {**reading, **columns}, {**params, **o.parse_assignments(assign)}, plugin,
         json, quiet, learner=learner, budget=o.parse_seconds(budget), model=model,
         passes=passes, holdout=holdout, memory=o.parse_size(memory), scan=scan, seed=seed,
-        checkpoint=checkpoint, resume=resume,
+        checkpoint=checkpoint, resume=resume, begun=begun,
         tuning={"tune": tune, "criterion": criterion, "search": search,
                 "cv": o.parse_value(folds), "study": study},
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -47,6 +48,8 @@ def choose(
     )  # fmt: skip
     outcome = race.run()
     estimator = outcome.estimator.set_params(**for_all_rows(outcome.params, rows, intake))
+    if in_memory:
+        outcome.grown(rows.size, started + budget - time.monotonic())
     learner = _FAMILIES.get(outcome.name, outcome.name)
     reason = outcome.reason
     if rows.told:

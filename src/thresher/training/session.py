@@ -70,6 +70,7 @@ class Training:
     terms: tuple[type, ...] = ()
     listener: Callable[[Progress], None] | None = None
     stop: Callable[[], bool] = lambda: False
+    begun: float | None = None  # by time.perf_counter, if the clock began before the data was open
 
 
 def train(
@@ -133,6 +134,7 @@ def train(
     >>> model.predict(pd.DataFrame({"size": [3, 97], "kind": ["a", "c"]})).tolist()
     [0, 1]
     """
+    begun = time.perf_counter()
     dataset = data if isinstance(data, DataSet) else open_data(data, y, **options)
     every = Every.parse(checkpoint) if checkpoint else None
     tuning = Tuning.asked(tune, criterion=criterion, search=search, cv=cv, study=study)
@@ -140,7 +142,7 @@ def train(
         params or {}, learner, budget, passes, holdout, memory, scan, seed, every, model, resume,
         tuning,
     )  # fmt: skip
-    how.listener = listener
+    how.listener, how.begun = listener, begun
     trained = run(dataset, how)
     if model is not None:
         trained.save(model)
@@ -157,7 +159,7 @@ class _Run:
 
     def __init__(self, data: DataSet, how: Training):
         self.data, self.how, self.schema = data, how, data.schema
-        self.started = time.perf_counter()
+        self.started = time.perf_counter() if how.begun is None else how.begun
         self.classes = _classes(self.schema)
         self.estimator = _estimator(self.schema, how)
         row_bytes = max(self.schema.row_bytes, 1)

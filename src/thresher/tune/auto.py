@@ -144,7 +144,7 @@ class _Auto(BaseEstimator):
         part = np.random.default_rng([seed_from(self.random_state), 2]).permutation(y.size)[:rows]
         some = slice(None) if rows == y.size else np.sort(part)
         given = None if weight is None else weight[some]
-        model = self._fitted(outcome.estimator, X[some], y[some], given, started)
+        model = self._fitted(outcome.grown(rows, left), X[some], y[some], given, started)
         if race.is_worse(model, judged):
             return judged.model
         self.rows_ = rows

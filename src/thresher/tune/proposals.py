@@ -14,9 +14,10 @@ from thresher.tune.runner import Runner
 from thresher.tune.space import Choice, Float, Int, Space
 from thresher.tune.spaces import context_of, space_for
 
-__all__ = ["Proposals"]
+__all__ = ["Proposals", "first_changes"]
 
 _FINER = 3.0  # squared distances of four times the rows on a surface of 2 or 3 dimensions
+_MARGINS = ("squared_hinge", "logistic")
 _COARSE = {"map__min_leaf": 20}  # the settings of a forest for noisy targets
 
 
@@ -35,7 +36,7 @@ class Proposals:
             return [carried, *self._finer(runner, carried, rows)]
         if has_trees(runner.estimator):  # they know no units, but noise
             return [{}, _COARSE | {"alpha": 10.0 / rows}]
-        return [{}, *({"scale": scale} for scale in self._other_scales(runner.estimator))]
+        return [{}, *({"scale": scale} for scale in _other_scales(runner.estimator, self.X))]
 
     def next(self, runner: Runner, rows: int) -> dict[str, Any]:
         """A step from the best settings, mostly; or a new start."""
@@ -67,21 +68,15 @@ class Proposals:
         narrower = weaker | {"gamma": min(_FINER * gamma, width.high)}
         return [narrower, params | {"alpha": (alpha or 0.1 / rows) / _FINER**2}]
 
-    def _other_scales(self, estimator: Any) -> list[Any]:
-        scale = estimator.get_params(deep=False).get("scale")
-        if not isinstance(scale, bool):
-            return []
-        words = getattr(estimator, "_scales", ()) if self.X.shape[1] <= MOST_FEATURES else ()
-        return list(words) if hasattr(self.X, "indptr") else [not scale, *words]
-
     def _space(self, runner: Runner, rows: int) -> Space:
         """What the learner declares for these rows, and the size of its model; found once."""
         key = (runner.name, rows)
         if key not in self.spaces:
             part = self.train[:rows]
             declared = space_for(runner.estimator, self.X[part], self.y[part])
-            sizes = self._sizes(runner, rows)
-            self.spaces[key] = Space({**declared.dimensions, **declared.constants, **sizes})
+            losses = _losses(runner.estimator)
+            more = self._sizes(runner, rows) | ({"loss": Choice(*losses)} if losses else {})
+            self.spaces[key] = Space({**declared.dimensions, **declared.constants, **more})
         return self.spaces[key]
 
     def _sizes(self, runner: Runner, rows: int) -> dict[str, Int]:
@@ -106,3 +101,23 @@ class Proposals:
             place = to_unit(distribution, min(max(old, dimension.low), dimension.high))
         moved = reflect(place + width * self.rng.standard_normal())
         return dimension.value(from_unit(distribution, moved))
+
+
+def _losses(estimator: Any) -> tuple[str, ...]:
+    """Which is better, a margin for all or a likelihood, only the rows tell."""
+    loss = estimator.get_params(deep=False).get("loss")
+    return _MARGINS if isinstance(loss, str) and loss in _MARGINS else ()
+
+
+def _other_scales(estimator: Any, X: Any) -> list[Any]:
+    scale = estimator.get_params(deep=False).get("scale")
+    if not isinstance(scale, bool):
+        return []
+    words = getattr(estimator, "_scales", ()) if X.shape[1] <= MOST_FEATURES else ()
+    return list(words) if hasattr(X, "indptr") else [not scale, *words]
+
+
+def first_changes(estimator: Any, X: Any) -> list[dict[str, Any]]:
+    """Scales and losses that a race tries beside the defaults, each compiled by itself."""
+    scales = [{"scale": scale} for scale in _other_scales(estimator, X)]
+    return [{}, *scales, *({"loss": loss} for loss in _losses(estimator))]

@@ -11,7 +11,9 @@ import numpy as np
 from thresher.tune.capacity import work
 from thresher.tune.records import plain
 
-__all__ = ["Runner", "Trial"]
+__all__ = ["KEPT", "Attempt", "Runner", "Trial"]
+
+KEPT = 3  # settings that a runner may send to the final
 
 
 class Trial(NamedTuple):
@@ -32,18 +34,41 @@ class Trial(NamedTuple):
         return {"params": params, "score": score, **known, "problem": self.problem}
 
 
+class Attempt(NamedTuple):
+    """A trial with its model, and its loss on every row that it was judged on."""
+
+    trial: Trial
+    model: Any
+    misses: np.ndarray
+
+
 @dataclass
 class Runner:
-    """A family of learners; ``misses`` are the row-by-row losses of its best model."""
+    """A family of learners; ``top`` are its few best attempts, the very best first."""
 
     name: str
     estimator: Any
-    best: Trial | None = None
-    misses: np.ndarray | None = None
-    model: Any = None
+    top: list[Attempt] = field(default_factory=list)
     units: dict[str, Any] = field(default_factory=dict)  # {"scale": ...} once that is settled
     trials: list[Trial] = field(default_factory=list)
     asked: int = 0  # for settings, whether or not there was time to try them
+    final: np.ndarray | None = None  # losses of its best settings on the rows of the final
+
+    def keep(self, attempt: Attempt) -> None:
+        """If it is among the best; one that has seen more rows need only be within their error."""
+        if self.best is not None and attempt.trial.rows > self.best.rows:
+            if attempt.trial.loss > self.best.loss + self.error:
+                return
+            self.top = []
+        self.top = sorted([*self.top, attempt], key=lambda a: a.trial.loss)[:KEPT]
+
+    def settle_units(self) -> None:
+        """Whether to scale the features is settled by the first fits: widths depend on it."""
+        if self.best is not None and "scale" in self.best.params:
+            rest = dict(self.best.params)
+            self.units = {"scale": rest.pop("scale")}
+            self.estimator.set_params(**self.units)
+            self.top = [self.top[0]._replace(trial=self.best._replace(params=rest))]
 
     def foreseen(self, params: dict[str, Any], rows: int) -> float:
         """Seconds that a fit will probably take.
@@ -65,6 +90,19 @@ class Runner:
         return self.best.seconds * more / work(self.estimator, self.best.params, self.best.rows)
 
     @property
+    def best(self) -> Trial | None:
+        return self.top[0].trial if self.top else None
+
+    @property
+    def model(self) -> Any:
+        return self.top[0].model
+
+    @property
+    def judged(self) -> np.ndarray:
+        """Its losses row by row, on the rows of the final if it was there."""
+        return self.top[0].misses if self.final is None else self.final
+
+    @property
     def is_wide(self) -> bool:
         """Whether a fit keeps several threads busy."""
         return (self.estimator.get_params().get("map__n_jobs") or 1) > 1
@@ -75,7 +113,7 @@ class Runner:
 
     @property
     def loss(self) -> float:
-        return self.best.loss if self.best is not None else math.inf
+        return float(np.mean(self.judged)) if self.top else math.inf
 
     @property
     def size(self) -> int:
@@ -85,5 +123,4 @@ class Runner:
     @property
     def error(self) -> float:
         """Standard error of its loss."""
-        assert self.misses is not None
-        return float(np.std(self.misses) / math.sqrt(max(self.misses.size, 1)))
+        return float(np.std(self.judged) / math.sqrt(max(self.judged.size, 1)))
