@@ -22,6 +22,7 @@ CLAIMS = {
     "budgeted": "Kernel machines on a budget",
     "hyperplanes": "Multi-hyperplane machines",
     "local_landmarks": "Kernel machines in cells: covtype",
+    "forests": "Forests as feature maps",
     "growth": "Cost and memory against rows",
     "tuning": "Tuning",
     "budget": "The best model in 60 seconds",

@@ -22,7 +22,7 @@ __all__ = ["Finals"]
 _PARTS, _LEAST = 4, 2  # parts of the rows to meet on, and with how many a final counts
 _MANY = 40  # settings of the best that there must be time for: of few the lowest loss is no luck
 _SHARE = 0.5  # of the time for settings on all rows, that a final may need
-_SPARE = 1.3  # times what it may need are kept, since the last fits end late
+_SPARE = 1.5  # times what it may need are kept, since the last fits end late
 _SLOWER = 1.2  # what a fit may take, to what it took before
 _CLEARLY, _FAR = 2.0, 3.0  # standard errors of the difference to the best: to be out, or not let in
 

@@ -46,8 +46,8 @@ _SAFE, _BEHIND_SHARE = 0.8, 0.25  # of the time, for all the trees of who is in 
 _CLEARLY_MORE = 1.2  # times the trees
 _FEW_SETTINGS = 10  # of everyone, on fewer rows than all: the lowest of many losses is luck
 _ONE_OF_MANY = 0.05  # of the time for settings on fewer rows than all: none may need more
-_TOO_LONG = 4.0  # times that
-_UNKNOWN = 0.08  # share of the time after which a fit of unknown pace ends with the next pass
+_TOO_LONG = 4.0  # times what is foreseen, after which a fit ends with the next pass
+_UNKNOWN = 0.08  # share of the time after which one of unknown pace does
 _BEHIND = 2.0  # who is not in front may ask for time as if fits took so much longer
 
 
@@ -156,17 +156,18 @@ class Race:
         self.fits.all([(task[0], partial(self._try_in_time, *task, part)) for task in tasks])
 
     def _try_in_time(
-        self, runner: Runner, params: dict[str, Any] | None, part: np.ndarray,
-        longest: float = math.inf,
-    ) -> None:  # fmt: skip
+        self, runner: Runner, params: dict[str, Any] | None, part: np.ndarray, end: float = math.inf
+    ) -> None:
         """With a smaller model where time is short, or not at all; stopped if it takes too long."""
         while params is not None and not self._time_for(runner, params, part.size):
             params = smaller(runner.estimator, params, part.size)
         if params is not None:
             now = time.monotonic()
-            share = 1.0 if runner.trials else _UNKNOWN
-            until = now + min(share * (self.deadline - now), _TOO_LONG * longest)
-            attempt = self.fits.attempt(runner, params, part, self.validation, until)
+            longest = _UNKNOWN * (self.deadline - now)
+            if len(runner.trials) > 1:
+                foreseen = runner.foreseen(params, part.size)
+                longest = min(self.deadline - now, _TOO_LONG * foreseen, max(end - now, foreseen))
+            attempt = self.fits.attempt(runner, params, part, self.validation, now + longest)
             with self.fits.lock:
                 runner.trials.append(attempt.trial)
                 if not attempt.trial.problem:
@@ -209,9 +210,9 @@ class Race:
                 if task[0].is_wide:
                     finish(running)
                     running = set()
-                    self._try_in_time(*task, part, longest)
+                    self._try_in_time(*task, part, end)
                 else:
-                    running.add(self.fits.pool.submit(self._try_in_time, *task, part, longest))
+                    running.add(self.fits.pool.submit(self._try_in_time, *task, part, end))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)

@@ -14,6 +14,7 @@ from thresher.tune.records import plain
 __all__ = ["KEPT", "Attempt", "Runner", "Trial"]
 
 KEPT = 3  # settings that a runner may send to the final
+_SAME = 0.05  # share of the losses by which settings must differ to be others
 
 
 class Trial(NamedTuple):
@@ -55,12 +56,19 @@ class Runner:
     final: np.ndarray | None = None  # losses of its best settings on the rows of the final
 
     def keep(self, attempt: Attempt) -> None:
-        """If it is among the best; one that has seen more rows need only be within their error."""
+        """If it is among the best; one that has seen more rows need only be within their error.
+
+        Of two that err on nearly the same rows, the worse is of no use beside the other.
+        """
         if self.best is not None and attempt.trial.rows > self.best.rows:
             if attempt.trial.loss > self.best.loss + self.error:
                 return
             self.top = []
-        self.top = sorted([*self.top, attempt], key=lambda a: a.trial.loss)[:KEPT]
+        ranked = sorted([*self.top, attempt], key=lambda a: a.trial.loss)
+        self.top = []
+        for one in ranked:
+            if len(self.top) < KEPT and not any(_alike(one, better) for better in self.top):
+                self.top.append(one)
 
     def settle_units(self) -> None:
         """Whether to scale the features is settled by the first fits: widths depend on it."""
@@ -124,3 +132,7 @@ class Runner:
     def error(self) -> float:
         """Standard error of its loss."""
         return float(np.std(self.judged) / math.sqrt(max(self.judged.size, 1)))
+
+
+def _alike(one: Attempt, other: Attempt) -> bool:
+    return bool(np.abs(one.misses - other.misses).sum() <= _SAME * other.misses.sum())
