@@ -230,6 +230,7 @@ def test_a_forest_grows_into_the_time_that_is_left():
     outcome = Outcome(winner, forest, {}, 100, "", [])
     assert outcome.grown(200, seconds=2.0).map.n_components == 24
     assert outcome.grown(200, seconds=5.0).map.n_components == 60
+    assert outcome.params == {"map__n_components": 60}
     linear = LinearClassifier()
     assert Outcome(runner_with(linear, {}), linear, {}, 100, "", []).grown(200, 9.0) is linear
 

@@ -71,8 +71,9 @@ class Outcome(NamedTuple):
         if has_trees(self.estimator) and factor > _CLEARLY_MORE:
             assert self.winner.best is not None
             more = larger(self.winner.estimator, self.winner.best.params, rows, factor)
-            trees = capacity(self.estimator, rows)
-            self.estimator.set_params(**{name: more[name] for name in trees})
+            trees = {name: more[name] for name in capacity(self.estimator, rows)}
+            self.params.update(trees)
+            self.estimator.set_params(**trees)
         return self.estimator
 
 
