@@ -19,7 +19,7 @@ from thresher.kernels import RBF
 from thresher.maps import relevance as module
 from thresher.maps.gram import gram
 from thresher.maps.relevance import relevance, slopes
-from thresher.tune.proposals import Proposals
+from thresher.tune.proposals import first_changes
 
 
 def board(n=2000, d=12, seed=0):
@@ -178,11 +178,13 @@ def test_a_race_finds_that_it_pays():
 
 
 def test_scales_that_a_race_tries():
-    X, y = board(200)
-    settings = Proposals(X, y, np.arange(200), np.random.default_rng(0))
-    assert settings._other_scales(KernelClassifier(scale=True)) == [False, "relevance"]
-    assert settings._other_scales(LinearClassifier()) == [True]
-    assert settings._other_scales(KernelClassifier(scale="relevance")) == []
-    settings = Proposals(csr_matrix(X), y, np.arange(200), np.random.default_rng(0))
-    assert settings._other_scales(KernelClassifier()) == ["relevance"]
-    assert settings._other_scales(LinearClassifier()) == []
+    X, _ = board(200)
+
+    def scales(estimator, X):
+        return [change["scale"] for change in first_changes(estimator, X) if "scale" in change]
+
+    assert scales(KernelClassifier(scale=True), X) == [False, "relevance"]
+    assert scales(LinearClassifier(), X) == [True]
+    assert scales(KernelClassifier(scale="relevance"), X) == []
+    assert scales(KernelClassifier(), csr_matrix(X)) == ["relevance"]
+    assert scales(LinearClassifier(), csr_matrix(X)) == []

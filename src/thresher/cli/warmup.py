@@ -68,13 +68,11 @@ def _racing(X: Any, target: np.ndarray) -> Iterator[tuple[str, Any, np.ndarray]]
 
 def _read(X: np.ndarray) -> None:
     """Train and predict from a CSV and from an svmlight file, as the commands do."""
-    y = np.where(X[:, 0] > 0.0, "yes", "no")
     with tempfile.TemporaryDirectory() as folder:
         table, sparse = f"{folder}/rows.csv", f"{folder}/rows.svm"
-        lines = [f"{a:.3f},{b:.3f},{c:.3f},{k}" for (a, b, c), k in zip(X, y, strict=True)]
+        lines = [f"{a:.3f},{b:.3f},{c:.3f},{'yes' if a > 0 else 'no'}" for a, b, c in X]
         Path(table).write_text("\n".join(["a,b,c,y", *lines]))
-        lines = [f"{k} 1:{a:.3f} 3:{c:.3f}" for (a, _, c), k in zip(X, X[:, 0] > 0, strict=True)]
-        Path(sparse).write_text("\n".join(lines).replace("True", "1").replace("False", "0"))
+        Path(sparse).write_text("\n".join(f"{int(a > 0)} 1:{a:.3f} 3:{c:.3f}" for a, _, c in X))
         for path, target in ((table, "y"), (sparse, None)):
             train(path, target=target).predict(path)
 
