@@ -119,3 +119,20 @@ def test_few_rows_have_no_final(fits):
     one = runner(fits, "one", STEADY, CLOSE)
     finals.run([one], time.monotonic() + 60.0)
     assert one.final is None
+
+
+def test_the_best_is_never_missing_while_another_is_kept(fits):
+    """Other threads look at it meanwhile."""
+    seen = []
+
+    class Watched(Runner):
+        def __setattr__(self, name, value):
+            seen.append((name, len(value)) if name == "top" else (name, None))
+            super().__setattr__(name, value)
+
+    watched = Watched("watched", Reader())
+    seen.clear()
+    for rows in (TRAIN[:SIZE], TRAIN):
+        for column in (STEADY, CLOSE):
+            watched.keep(fits.attempt(watched, {"column": column}, rows, VALIDATION, np.inf))
+    assert [size for name, size in seen if name == "top"] == [1, 2, 1, 2]

@@ -16,6 +16,7 @@ import numpy as np
 
 from thresher.tune.fitting import Fitting
 from thresher.tune.runner import KEPT, Attempt, Runner
+from thresher.tune.significance import paired_t_test
 
 __all__ = ["Finals"]
 
@@ -32,7 +33,7 @@ class _Finalist:
     runner: Runner
     attempt: Attempt
     misses: list[np.ndarray] = field(default_factory=list)
-    seconds: float = 0.0
+    seconds: float = field(init=False)  # of its last fit
 
     def __post_init__(self) -> None:
         self.seconds = self.attempt.trial.seconds
@@ -114,13 +115,7 @@ class Finals:
 def _near(finalists: list[_Finalist], errors: float) -> list[_Finalist]:
     """Those that are not clearly worse than the best on the same rows; the best first."""
     finalists = sorted((f for f in finalists if np.isfinite(f.loss)), key=lambda f: f.loss)
-    return [f for f in finalists if not _is_clear(f.judged - finalists[0].judged, errors)]
-
-
-def _is_clear(difference: np.ndarray, errors: float) -> bool:
-    """Whether its mean is above zero by so many standard errors."""
-    error = float(np.std(difference)) / np.sqrt(difference.size)
-    return float(np.mean(difference)) > errors * error
+    return [f for f in finalists if not paired_t_test(f.judged, finalists[0].judged)[0] > errors]
 
 
 def _settle(finalists: list[_Finalist]) -> None:

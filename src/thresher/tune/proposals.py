@@ -36,7 +36,7 @@ class Proposals:
             return [carried, *self._finer(runner, carried, rows)]
         if has_trees(runner.estimator):  # they know no units, but noise
             return [{}, _COARSE | {"alpha": 10.0 / rows}]
-        return [{}, *({"scale": scale} for scale in _other_scales(runner.estimator, self.X))]
+        return [{}, *_other_scales(runner.estimator, self.X)]
 
     def next(self, runner: Runner, rows: int) -> dict[str, Any]:
         """A step from the best settings, mostly; or a new start."""
@@ -109,15 +109,16 @@ def _losses(estimator: Any) -> tuple[str, ...]:
     return _MARGINS if isinstance(loss, str) and loss in _MARGINS else ()
 
 
-def _other_scales(estimator: Any, X: Any) -> list[Any]:
+def _other_scales(estimator: Any, X: Any) -> list[dict[str, Any]]:
     scale = estimator.get_params(deep=False).get("scale")
     if not isinstance(scale, bool):
         return []
     words = getattr(estimator, "_scales", ()) if X.shape[1] <= MOST_FEATURES else ()
-    return list(words) if hasattr(X, "indptr") else [not scale, *words]
+    others = words if hasattr(X, "indptr") else (not scale, *words)
+    return [{"scale": other} for other in others]
 
 
 def first_changes(estimator: Any, X: Any) -> list[dict[str, Any]]:
     """Scales and losses that a race tries beside the defaults, each compiled by itself."""
-    scales = [{"scale": scale} for scale in _other_scales(estimator, X)]
-    return [{}, *scales, *({"loss": loss} for loss in _losses(estimator))]
+    losses = [{"loss": loss} for loss in _losses(estimator) if loss != estimator.loss]
+    return [{}, *_other_scales(estimator, X), *losses]

@@ -60,15 +60,16 @@ class Runner:
 
         Of two that err on nearly the same rows, the worse is of no use beside the other.
         """
+        rivals = self.top
         if self.best is not None and attempt.trial.rows > self.best.rows:
             if attempt.trial.loss > self.best.loss + self.error:
                 return
-            self.top = []
-        ranked = sorted([*self.top, attempt], key=lambda a: a.trial.loss)
-        self.top = []
-        for one in ranked:
-            if len(self.top) < KEPT and not any(_alike(one, better) for better in self.top):
-                self.top.append(one)
+            rivals = []
+        top: list[Attempt] = []
+        for one in sorted([*rivals, attempt], key=lambda a: a.trial.loss):
+            if len(top) < KEPT and not any(_alike(one, better) for better in top):
+                top.append(one)
+        self.top = top  # at once: other threads look at the best meanwhile
 
     def settle_units(self) -> None:
         """Whether to scale the features is settled by the first fits: widths depend on it."""
