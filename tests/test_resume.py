@@ -33,9 +33,8 @@ def job(tmp_path_factory):
         return [sys.executable, "-m", "thresher", *train, *options]
 
     whole = folder / "whole.thresher"
-    started = time.monotonic()
     subprocess.run(command(whole), check=True)
-    return folder, command, load_model(whole), time.monotonic() - started
+    return folder, command, load_model(whole)
 
 
 def same(model, other):
@@ -46,20 +45,33 @@ def same(model, other):
     )
 
 
-def killed_and_resumed(job, seed):
-    folder, command, whole, seconds = job
+def written(model):
+    """When its checkpoint was written, None if there is none."""
+    path = checkpoint_path(model)
+    return path.stat().st_mtime_ns if path.exists() else None
+
+
+def started(command, model):
+    """The process, once it has written a checkpoint of its own or has come to its end."""
+    before = written(model)
+    process = subprocess.Popen(command)
+    while process.poll() is None and written(model) in (None, before):
+        time.sleep(0.01)
+    return process
+
+
+def killed_and_resumed(job, seed, times):
+    """The number of kills, each some time after a checkpoint, before it comes to its end."""
+    folder, command, whole = job
     model = folder / f"killed{seed}.thresher"
     rng = np.random.default_rng(seed)
     kills = 0
-    for _ in range(30):
-        process = subprocess.Popen(command(model, "--resume"))
-        try:
-            process.wait(timeout=float(rng.uniform(0.2, 1.1) * seconds))
-            break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            kills += 1
+    for _ in range(times):
+        process = started(command(model, "--resume"), model)
+        time.sleep(rng.exponential(0.3))
+        process.send_signal(signal.SIGKILL)
+        kills += process.wait() == -signal.SIGKILL
+    process = subprocess.run(command(model, "--resume"))
     assert process.returncode == 0
     assert same(load_model(model), whole)
     assert not checkpoint_path(model).exists()
@@ -67,25 +79,29 @@ def killed_and_resumed(job, seed):
     return kills
 
 
+def interrupted(command, model):
+    """The exit code after Ctrl-C."""
+    process = started(command, model)
+    process.send_signal(signal.SIGINT)
+    return process.wait(timeout=60)
+
+
 def test_a_killed_training_resumes_to_the_same_model(job):
-    killed_and_resumed(job, 0)
+    assert killed_and_resumed(job, 0, times=2) > 0
 
 
 @pytest.mark.slow
 def test_twenty_kills(job):
     kills, seed = 0, 1
     while kills < 20:
-        kills += killed_and_resumed(job, seed)
+        kills += killed_and_resumed(job, seed, times=5)
         seed += 1
 
 
 def test_ctrl_c_leaves_a_usable_model_and_a_checkpoint(job):
-    folder, command, _, seconds = job
+    folder, command, _ = job
     model = folder / "stopped.thresher"
-    process = subprocess.Popen(command(model, "--passes", "1000"))
-    time.sleep(0.8 * seconds)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    assert interrupted(command(model, "--passes", "1000"), model) == 130
     stopped = load_model(model)
     assert stopped.training["status"] == "INTERRUPTED"
     assert stopped.training["held_out"]["error"] < 0.5
@@ -93,12 +109,9 @@ def test_ctrl_c_leaves_a_usable_model_and_a_checkpoint(job):
 
 
 def test_a_changed_file_is_not_resumed(job):
-    folder, command, _, seconds = job
+    folder, command, _ = job
     model, data = folder / "changed.thresher", folder / "data.csv"
-    process = subprocess.Popen(command(model, "--passes", "1000"))
-    time.sleep(0.8 * seconds)
-    process.send_signal(signal.SIGINT)
-    process.wait(timeout=60)
+    interrupted(command(model, "--passes", "1000"), model)
     text = data.read_text()
     data.write_text(text + "1,1,1,1,1\n")
     try:
