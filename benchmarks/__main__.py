@@ -23,6 +23,7 @@ CLAIMS = {
     "hyperplanes": "Multi-hyperplane machines",
     "local_landmarks": "Kernel machines in cells: covtype",
     "forests": "Forests as feature maps",
+    "terms": "Weighted terms",
     "growth": "Cost and memory against rows",
     "tuning": "Tuning",
     "budget": "The best model in 60 seconds",

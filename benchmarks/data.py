@@ -29,7 +29,7 @@ def available(name: str) -> bool:
 
 def load(name: str) -> Split:
     """Train and test parts; features float32, labels as integers."""
-    raw = _read(_FOLDERS.get(name, name))
+    raw = read(_FOLDERS.get(name, name))
     if name == "covtype":
         return _halves(_standardised(_covtype(raw)), (raw["y"] == 2).astype(int))
     if name == "cod_rna":
@@ -48,7 +48,8 @@ def load(name: str) -> Split:
 _FOLDERS = {"20news_binary": "20newsgroups", "20news": "20newsgroups"}
 
 
-def _read(folder: str) -> dict[str, Any]:
+def read(folder: str) -> dict[str, Any]:
+    """All arrays of a set, as they are."""
     content: dict[str, Any] = {}
     for file in sorted((ROOT / folder).glob("*.npz")):
         with np.load(file, allow_pickle=False) as archive:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from thresher import (
     AutoClassifier,
@@ -58,6 +59,21 @@ def test_the_smaller_model_is_taken_when_it_is_as_good():
     y = (X @ [1.0, 2.0] > 0.1).astype(int)
     model = AutoClassifier(budget=20, learners=["linear", "hyperplanes"], random_state=0).fit(X, y)
     assert model.learner_ == "linear"
+
+
+def test_terms_win_where_lengths_differ_and_rare_words_tell():
+    """Texts of all lengths: common words fill them, one rare word says what they are about."""
+    rng = np.random.default_rng(1)
+    n, d = 600, 400
+    labels = rng.integers(0, 2, n)
+    common = rng.poisson(2.0, size=(n, 20)) * rng.choice([1, 5, 25], size=(n, 1))
+    rare = np.zeros((n, d))
+    rare[np.arange(n), 2 * rng.integers(0, d // 2, n) + labels] = 1.0
+    X = csr_matrix(np.hstack([common, rare]))
+    model = AutoClassifier(15.0, learners=["linear", "weighted terms"], random_state=0)
+    model.fit(X, labels)
+    assert model.learner_ == "weighted terms"
+    assert model.held_out_score_ > 0.7
 
 
 @pytest.mark.parametrize("budget", [15, 40, 100])

@@ -8,7 +8,13 @@ import pytest
 from scipy import sparse
 
 from conftest import make_data
-from thresher import KernelClassifier, KernelRegressor, LinearClassifier, LinearRegressor
+from thresher import (
+    KernelClassifier,
+    KernelRegressor,
+    LinearClassifier,
+    LinearRegressor,
+    TermFeatures,
+)
 from thresher.artifacts.onnx_graph import write_onnx, write_onnx_scores
 from thresher.estimators._exporting import onnx_scores
 
@@ -140,6 +146,17 @@ def test_forests(path, dtype, scale):
     np.testing.assert_allclose(found["scores"], scores, rtol=1e-12, atol=1e-12)
     domains = {opset.domain: opset.version for opset in onnx.load(str(path)).opset_import}
     assert domains == {"": 17, "ai.onnx.ml": 3}
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_weighted_terms(path, scale):
+    X, y = labelled("three str")
+    X = X * (np.abs(X) > 0.5)
+    model = KernelClassifier(map=TermFeatures(0.4, 0.7), scale=scale, random_state=0).fit(X, y)
+    write_onnx_scores(path, onnx_scores(model), model.classes_)
+    unseen = np.vstack([X, 1e200 * X, 1e-200 * X, np.zeros_like(X[:1])])
+    scores = outputs_of(path, unseen)["scores"]
+    np.testing.assert_allclose(scores, model.decision_function(unseen), rtol=1e-10, atol=1e-10)
 
 
 def test_a_forest_of_stumps_and_single_leaves(path):

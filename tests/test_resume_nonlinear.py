@@ -37,6 +37,7 @@ CASES = {
     "kernel, normal equations": (X, WAVE, "kernel", {"n_components": 20}),
     "kernel, fourier": (X, BOARD, "kernel", {"map": "fourier", "n_components": 30}),
     "kernel, forest": (X, RINGS, "kernel", {"map": "forest", "n_components": 5}),
+    "kernel, terms": (csr_array(X * (X > 0)), RINGS, "kernel", {"map": "terms"}),
     "kernel, the best pass": (
         X, RINGS, "kernel", {"n_components": 20, "early_stopping": True, "patience": 1},
     ),

@@ -18,6 +18,7 @@ from thresher import (
     LocalNystroem,
     MultiHyperplaneClassifier,
     Polynomial,
+    TermFeatures,
     load_model,
     save_model,
 )
@@ -44,6 +45,8 @@ MODELS = {
         csr_matrix(X), TWO),
     "forest regression": (
         KernelRegressor(map=ForestFeatures(5, random_state=0), scale=True), X, TARGET),
+    "terms": (KernelClassifier(map=TermFeatures(0.7, 0.2), random_state=0), X, THREE),
+    "terms sparse": (KernelRegressor(map="terms", scale=True), csr_matrix(X), TARGET),
     "ls-svm": (KernelClassifier("least_squares", n_components=20, random_state=0), X, TWO),
     "calibrated": (
         KernelClassifier(n_components=20, calibrate="sigmoid", random_state=0), X, TWO),
@@ -73,7 +76,7 @@ def test_predictions_come_back_to_the_bit(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["nystroem", "local", "fourier", "forest", "budgeted", "hyperplanes"]
+    "name", ["nystroem", "local", "fourier", "forest", "terms", "budgeted", "hyperplanes"]
 )
 def test_damaged_arrays_are_refused(name, tmp_path):
     estimator, rows, y = MODELS[name]
@@ -94,7 +97,7 @@ def test_damaged_arrays_are_refused(name, tmp_path):
     assert refused >= 4
 
 
-@pytest.mark.parametrize("name", ["forest", "fourier"])
+@pytest.mark.parametrize("name", ["forest", "fourier", "terms"])
 def test_the_same_weights_are_kept_once(name, tmp_path):
     """Features and scores of these maps have the same weights."""
     estimator, rows, y = MODELS[name]
@@ -102,6 +105,28 @@ def test_the_same_weights_are_kept_once(name, tmp_path):
     document, _ = container.read(tmp_path / "m.thresher", "model")
     attributes = document["model"]["attributes"]
     assert attributes["coef_"] == attributes["dual_coef_"]  # the name of an array
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "match"),
+    [
+        ("power", 0.0, "power must be a number above 0"),
+        ("power", 1, "power must be a finite number"),
+        ("rarity", -0.1, "rarity must be a number of at least 0"),
+        ("entries", -1.0, "weights of the terms are wrong"),
+        ("entries", 6.0, "weights of the terms are wrong"),
+    ],
+)
+def test_damaged_terms_are_refused(field, value, match, tmp_path):
+    estimator, rows, y = MODELS["terms"]
+    save_model(estimator.fit(rows, y), tmp_path / "m.thresher")
+    document, arrays = container.read(tmp_path / "m.thresher", "model")
+    for key in ("format", "kind", "version", "versions", "arrays"):
+        document.pop(key)
+    document["model"]["attributes"]["map_"][field] = value
+    container.write(tmp_path / "bad.thresher", document, arrays, "model")
+    with pytest.raises(BadFile, match=match):
+        load_model(tmp_path / "bad.thresher")
 
 
 @pytest.mark.parametrize(

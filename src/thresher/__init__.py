@@ -16,7 +16,9 @@ _HOMES = {
         "BudgetedClassifier", "BudgetedRegressor", "FitEvent", "KernelClassifier",
         "KernelRegressor", "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier",
     ],
-    "thresher.maps": ["ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem"],
+    "thresher.maps": [
+        "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem", "TermFeatures",
+    ],
     "thresher.kernels": [
         "RBF", "Cosine", "Exponential", "Kernel", "Linear", "Polynomial", "Sigmoid",
     ],
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
         SquaredEpsilonInsensitive,
         SquaredHinge,
     )
-    from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem
+    from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
     from thresher.penalties import L1, L2, Box, ElasticNet, Penalty, WeightedL1, WeightedL2
     from thresher.registry import register
     from thresher.solvers import Status

@@ -1,5 +1,5 @@
-"""How models score rows, as ONNX operators: linear, kernel machines, forests, several hyperplanes
-per class.
+"""How models score rows, as ONNX operators: linear, kernel machines, forests, weighted terms,
+several hyperplanes per class.
 
 Each has ``features`` and ``outputs`` and builds, in a graph, scores of shape [N, outputs] from the
 rows [N, features], all in double precision.
@@ -17,6 +17,7 @@ from thresher import kernels
 
 __all__ = [
     "ForestScores", "FourierScores", "KernelScores", "LinearScores", "LocalScores", "PlaneScores",
+    "TermScores",
 ]  # fmt: skip
 
 _EXACT = 2**24  # whole numbers up to which singles hold each
@@ -251,6 +252,43 @@ class ForestScores(_InUnits):
 
     def _first_leaves(self) -> np.ndarray:
         return (np.cumsum(self.is_leaf) - self.is_leaf)[self.roots]
+
+
+@dataclass
+class TermScores(_InUnits):
+    """coef . z / |z| + intercept, where z = sign(x) |x|^power * weights."""
+
+    power: float
+    weights: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    @property
+    def features(self) -> int:
+        return int(self.coef.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        return int(self.coef.shape[0])
+
+    def build(self, graph: Any, rows: str) -> str:
+        rows = self.scaled(graph, rows)
+        size = graph.add("Abs", rows)
+        largest = graph.add("ReduceMax", size, axes=[1], keepdims=1)
+        share = graph.add("Div", size, self._or_one(graph, largest))
+        raised = graph.add("Pow", share, graph.constant(self.power))
+        weighed = graph.add("Mul", raised, graph.constant(self.weights.astype(np.float64)))
+        terms = graph.add("Mul", weighed, graph.add("Sign", rows))
+        squares = graph.add("Mul", terms, terms)
+        total = graph.add("ReduceSum", squares, graph.constant(np.array([1])), keepdims=1)
+        terms = graph.add("Div", terms, self._or_one(graph, graph.add("Sqrt", total)))
+        table = np.asarray(self.coef, dtype=np.float64).T
+        products = graph.add("MatMul", terms, graph.constant(table))
+        return graph.add("Add", products, graph.constant(self.intercept.astype(np.float64)))
+
+    def _or_one(self, graph: Any, lengths: str) -> str:
+        some = graph.add("Greater", lengths, graph.constant(0.0))
+        return graph.add("Where", some, lengths, graph.constant(1.0))
 
 
 @dataclass

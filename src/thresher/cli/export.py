@@ -20,6 +20,11 @@ def export(path: Path, output: Path, plugins: list[Path], as_json: bool) -> None
     names = model.schema.feature_names()
     if kind == "onnx":
         _onnx(model, output, names)
+    elif not model.is_linear:
+        raise ValueError(
+            f"{type(model.estimator).__name__} has no weights of the features for {kind} to hold: "
+            "export to .onnx"
+        )
     elif kind == "coefficients":
         write_coefficients(output, *model.coefficients(), names, model.classes)
     else:

@@ -55,7 +55,7 @@ def _is_model(path: str) -> bool:
 
 def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
     model = load_model(path, load_plugins(plugins))
-    largest = _largest_weights(model) if model.is_linear else []
+    largest = _largest_weights(model) if model.has_weights else []
     if as_json:
         show.print_json(
             {
@@ -81,7 +81,7 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
 
 
 def _largest_weights(model: Model) -> list[tuple[str, list[float]]]:
-    """The features that matter most, in the features' own units, with a weight per output."""
+    """The features that matter most, in their own units, with a weight per output."""
     coef, _ = model.coefficients()
     first = model.schema.first_index
     names = model.schema.feature_names() or [f"feature {j + first}" for j in range(coef.shape[1])]

@@ -13,11 +13,12 @@ from thresher.artifacts.onnx_scores import (
     LinearScores,
     LocalScores,
     PlaneScores,
+    TermScores,
 )
 from thresher.estimators._calibration import Isotonic, Sigmoid, Softmax
 from thresher.estimators.linear import LinearClassifier, LinearRegressor
 from thresher.losses import Logistic, Loss, ModifiedHuber
-from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
 from thresher.penalties import L2
 from thresher.registry import resolve
 from thresher.solvers import Newton, Status
@@ -58,6 +59,8 @@ def onnx_scores(estimator: Any) -> Any:
         return FourierScores(shift, scale, made.frequencies_, made.phases_, coef, intercept)
     if isinstance(made, ForestFeatures):
         return _forest_scores(estimator, made, shift, scale)
+    if isinstance(made, TermFeatures):
+        return TermScores(shift, scale, float(made.power), made.weights_, coef, intercept)
     if not isinstance(made, Nystroem | LocalNystroem):
         raise ValueError(f"the map {type(made).__name__} is not known to ONNX")
     points = made.landmarks_

@@ -23,7 +23,7 @@ from thresher.estimators._linear import LinearModel, Setup
 from thresher.estimators._progress import Held, Progress
 from thresher.estimators._relevance import weighed
 from thresher.estimators._stream import RowStream
-from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
 from thresher.maps.base import FeatureMap
 from thresher.penalties import L2, Penalty
 from thresher.solvers import (
@@ -51,7 +51,7 @@ _MOST_FEATURES = 4000
 # Where the loss is not smooth: the dual's passes soon leave most rows out, and cost no more than
 # averaged SGD's below so many rows for each feature.
 _ROWS_PER_FEATURE = 32
-MAPS = ("nystroem", "local", "fourier", "forest")
+MAPS = ("nystroem", "local", "fourier", "forest", "terms")
 
 
 class KernelModel(LinearModel):
@@ -102,6 +102,8 @@ class KernelModel(LinearModel):
             return FourierFeatures(size, kernel=self.kernel, gamma=self.gamma, random_state=seed)
         if self.map == "forest":
             return ForestFeatures(self.n_components, n_jobs=self.n_jobs, random_state=seed)
+        if self.map == "terms":
+            return TermFeatures()
         raise ValueError(f"map={self.map!r} is unknown: give a transformer or one of {MAPS}")
 
     def _learn_map(
@@ -131,6 +133,10 @@ class KernelModel(LinearModel):
             units = weighed(units, rows, labels, weight, seed_from(self.random_state))
         self._raw_units = units
         return self._in_units(_input.matrix_of(rows))
+
+    def _mapped(self, X: Any) -> Any:
+        """The features that the map makes of validated rows."""
+        return self.map_.transform(self._in_units(X))
 
     def _in_units(self, X: Any) -> Any:
         return X if self._raw_units is None else self._raw_units.matrix(X)
@@ -188,8 +194,12 @@ class KernelModel(LinearModel):
         )  # fmt: skip
 
     def _penalty(self, draft: Problem, chunk: Chunk, mass: float | None) -> Penalty:
-        """Without an alpha, 0.1/n: at the median width C=1 underfits on most data."""
-        if self.alpha is None and self.penalty in (None, "l2") and mass is not None:
+        """Without an alpha, 0.1/n: at the median width C=1 underfits on most data.
+
+        Weighted terms know no width: there it is as for a linear model.
+        """
+        by_default = self.alpha is None and self.penalty in (None, "l2")
+        if by_default and mass is not None and not isinstance(self.map_, TermFeatures):
             return L2(_WEAK / mass)
         return super()._penalty(draft, chunk, mass)
 
@@ -200,6 +210,8 @@ class KernelModel(LinearModel):
             # A leaf is a feature that few rows have: the dual is never far from its optimum.
             batch = not streaming and not self.steps and _takes(DualDescent(), setup.problem)
             return DualDescent() if batch else setup.solver
+        if isinstance(self.map_, TermFeatures):
+            return setup.solver
         local = isinstance(self.map_, LocalNystroem)
         if not local and _takes(DirectLeastSquares(), setup.problem):
             return DirectLeastSquares()
@@ -312,7 +324,7 @@ class KernelModel(LinearModel):
         super()._store(results, units, problem, solver)
         if isinstance(self.map_, FeatureMap):
             self.dual_coef_ = self.map_.fold(self.coef_)
-        if isinstance(self.map_, ForestFeatures):
+        if isinstance(self.map_, ForestFeatures | TermFeatures):
             self.coef_ = self.dual_coef_  # the same numbers: once in memory, and in files
 
     def _scores(self, X: Any) -> np.ndarray:

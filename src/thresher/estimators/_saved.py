@@ -16,7 +16,7 @@ from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
 from thresher.estimators.kernel import KernelClassifier, KernelRegressor
 from thresher.estimators.linear import LinearClassifier, LinearRegressor
 from thresher.kernels import Kernel
-from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
 from thresher.penalties import Penalty
 from thresher.solvers import Solver, Status
 from thresher.solvers.hyperplanes import Hyperplanes
@@ -202,6 +202,11 @@ def _check_map(made: Any, d: int, features: int) -> int:
     if isinstance(made, ForestFeatures):
         made.trees_.check(d)
         require(made.trees_.leaves == features, "coef_ does not fit the leaves of the trees")
+        return features
+    if isinstance(made, TermFeatures):
+        _check_numbers(made, weights_=(d,))
+        sound = np.all(made.weights_ > 0.0) and 0.0 <= made.entries_ <= d
+        require(sound and d == features, "the weights of the terms are wrong")
         return features
     if isinstance(made, Nystroem):
         size = _check_landmarks(made, d)

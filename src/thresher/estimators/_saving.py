@@ -24,7 +24,7 @@ from thresher.estimators import _calibration
 from thresher.estimators._input import Units
 from thresher.estimators._saved import KINDS, Saved
 from thresher.estimators._stream import RowStream
-from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
 from thresher.maps.forest import Trees
 from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS
 
@@ -137,6 +137,8 @@ def _map_parameters(value: Any) -> dict[str, Any]:
     """A map given as an object, by its name and the parameters that the estimator has as well."""
     if type(value) is ForestFeatures:
         return {"map": "forest", "n_components": value.n_components}
+    if type(value) is TermFeatures:
+        return {"map": "terms"}
     names = {Nystroem: "nystroem", LocalNystroem: "local", FourierFeatures: "fourier"}
     if type(value) not in names:
         return {}
@@ -175,6 +177,9 @@ def packed(value: Any) -> Any:
         return {"form": "fourier", **parts, "kernel": value.kernel_}
     if isinstance(value, ForestFeatures):
         return {"form": "forest", **value.trees_._asdict()}
+    if isinstance(value, TermFeatures):
+        powers = {"power": float(value.power), "rarity": float(value.rarity)}
+        return {"form": "terms", **powers, "weights": value.weights_, "entries": value.entries_}
     if isinstance(value, BaseEstimator):
         raise TypeError(f"a model with the map {type(value).__name__} cannot be saved")
     return value
@@ -303,6 +308,14 @@ def _forest(**nodes: Any) -> Any:
     return fitted
 
 
+def _terms(power: Any, rarity: Any, weights: Any, entries: Any) -> Any:
+    """The weights are checked where the number of features is known."""
+    fitted = TermFeatures(_number(power, "power"), _number(rarity, "rarity"))
+    fitted._check_powers()
+    fitted.weights_, fitted.entries_ = weights, _number(entries, "entries")
+    return fitted
+
+
 _FORMS: dict[str, tuple[set[str], Callable[..., Any]]] = {
     "csr": ({"shape", "data", "indices", "indptr"}, _sparse),
     "sigmoid": ({"slope", "offset"}, _sigmoid),
@@ -314,4 +327,5 @@ _FORMS: dict[str, tuple[set[str], Callable[..., Any]]] = {
     "local": ({"centres", "landmarks", "projections", "sizes", "kernel"}, _local),
     "fourier": ({"frequencies", "phases", "kernel"}, _fourier),
     "forest": (set(Trees._fields), _forest),
+    "terms": ({"power", "rarity", "weights", "entries"}, _terms),
 }

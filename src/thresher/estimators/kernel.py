@@ -15,10 +15,11 @@ _SHARED = """
     gamma : float, "median" or None, default=None
         Width of a kernel given by name, exp(-gamma ||x - z||^2) for "rbf"; None and "median": one
         over the median squared distance.  With a Kernel object, None keeps its own.
-    map : {"nystroem", "local", "fourier", "forest"} or transformer, default="nystroem"
+    map : {"nystroem", "local", "fourier", "forest", "terms"} or transformer, default="nystroem"
         How rows become features.  An object is used as it is; kernel, gamma, n_components and
         landmarks are then its own affair.  A forest (``thresher.maps.ForestFeatures``) is a kernel
-        of its own, without kernel, gamma and landmarks.
+        of its own, without kernel, gamma and landmarks; so are weighted terms, for rows of counts
+        or weights of words (``thresher.maps.TermFeatures``), of which there is no number to choose.
     n_components : int, "auto" or "sqrt", default="auto"
         Size of the model: landmarks, frequencies or trees.  More is better and slower.
     landmarks : {"uniform", "margin", "kmeans", "entropy", ...} or array, default="uniform"
@@ -28,8 +29,9 @@ _SHARED = """
         loss, otherwise as ``LinearClassifier`` would choose for rows of that shape; several
         classes are learned to the optimum by "quasi_newton" (smooth losses) or the dual.
     alpha : float or None, default=None
-        Strength of the penalty, in  mean loss + alpha / 2 ||w||^2; None: 0.1/n (1e-5 in
-        ``partial_fit``).  From the C of a support vector machine: alpha = 1 / (C n).
+        Strength of the penalty, in  mean loss + alpha / 2 ||w||^2; None: 0.1/n, for weighted
+        terms 1/n (1e-5 in ``partial_fit``).  From the C of a support vector machine:
+        alpha = 1 / (C n).
     penalty : {"l2", "l1", ...}, Penalty or None, default=None
     fit_intercept : bool, default=True
     scale : bool or "relevance", default=False

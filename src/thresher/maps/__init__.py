@@ -6,9 +6,10 @@ from thresher.maps.fourier import FourierFeatures
 from thresher.maps.gram import Points, gram
 from thresher.maps.local import LocalNystroem
 from thresher.maps.nystroem import Nystroem
+from thresher.maps.terms import TermFeatures
 from thresher.maps.width import median_gamma
 
 __all__ = [
     "EntropySample", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem", "Points",
-    "gram", "median_gamma",
+    "TermFeatures", "gram", "median_gamma",
 ]  # fmt: skip

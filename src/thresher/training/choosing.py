@@ -20,7 +20,10 @@ from thresher.tune.runner import Trial
 __all__ = ["Choice", "choose", "for_all_rows"]
 
 _IN_MEMORY, _STREAMED = 0.85, 0.5  # share of the budget for the race; the rest is the final fit's
-_FAMILIES = {"sparse linear": "linear", "local kernel": "kernel", "forest kernel": "kernel"}
+_FAMILIES = {
+    "sparse linear": "linear", "weighted terms": "kernel", "local kernel": "kernel",
+    "forest kernel": "kernel",
+}  # fmt: skip
 
 
 class Choice(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 from thresher import estimators
 from thresher.losses import Loss
 from thresher.maps.forest import is_forest
+from thresher.maps.terms import is_terms
 from thresher.registry import resolve
 
 __all__ = ["LEARNERS", "described", "make_estimator", "model_size"]
@@ -56,6 +57,7 @@ def model_size(estimator: Any) -> tuple[int, str]:
     if hasattr(estimator, "map_"):
         size = estimator.coef_.shape[1]
         what = "leaves" if is_forest(estimator.map_) else "features of the kernel"
+        what = "weighted terms" if is_terms(estimator.map_) else what
         return int(np.count_nonzero(estimator.coef_)), f"{size:,} {what}"
     coef = estimator.coef_
     count = int(coef.nnz if hasattr(coef, "nnz") else np.count_nonzero(coef))

@@ -15,6 +15,7 @@ from thresher.artifacts.container import BadFile
 from thresher.data import Batch, DataError, DataSet, Schema, open_data
 from thresher.estimators._linear import LinearModel
 from thresher.estimators._saving import from_document, to_document
+from thresher.maps.terms import is_terms
 from thresher.training.metrics import metrics_for
 
 __all__ = ["Model", "Predicted", "load_model", "matrix_of", "save_model"]
@@ -123,8 +124,17 @@ class Model:
         """One linear function of the features per output."""
         return isinstance(self.estimator, LinearModel) and not hasattr(self.estimator, "map_")
 
+    @property
+    def has_weights(self) -> bool:
+        """One weight for each feature and output: of the feature, or of the weighted term."""
+        return self.is_linear or is_terms(getattr(self.estimator, "map_", None))
+
+    def weighted(self, X: Any) -> Any:
+        """Rows as the weights take them."""
+        return X if self.is_linear else self.estimator._mapped(X)
+
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
-        if not self.is_linear:
+        if not self.has_weights:
             raise ValueError(f"{type(self.estimator).__name__} has no weights of the features")
         coef = self.estimator.coef_
         dense = coef.toarray() if hasattr(coef, "toarray") else coef

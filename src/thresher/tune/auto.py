@@ -13,7 +13,7 @@ from thresher import estimators
 from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.estimators import _calibration, _input
-from thresher.maps import ForestFeatures
+from thresher.maps import ForestFeatures, TermFeatures
 from thresher.tune.capacity import FEW_TREES
 from thresher.tune.race import Outcome, Race
 from thresher.tune.runner import Trial
@@ -35,6 +35,8 @@ def contestants(
     """
     forest = ForestFeatures(FEW_TREES, n_jobs=jobs, random_state=seed)
     known = (_regressors if regression else _classifiers)(sparse, forest, seed)
+    if not sparse:
+        del known["weighted terms"]
     if features > _MOST_FOR_TREES:
         del known["forest kernel"]
     return known
@@ -45,6 +47,7 @@ def _regressors(sparse: bool, forest: ForestFeatures, seed: int | None) -> dict[
     return {
         "linear": estimators.LinearRegressor(**common),
         "sparse linear": estimators.LinearRegressor(penalty="l1", **common),
+        "weighted terms": estimators.KernelRegressor(map=TermFeatures(), random_state=seed),
         "kernel": estimators.KernelRegressor(**common),
         "local kernel": estimators.KernelRegressor(map="local", **common),
         "forest kernel": estimators.KernelRegressor(map=forest, random_state=seed),
@@ -57,6 +60,7 @@ def _classifiers(sparse: bool, forest: ForestFeatures, seed: int | None) -> dict
     return {
         "linear": estimators.LinearClassifier(**common),
         "sparse linear": estimators.LinearClassifier("logistic", penalty="l1", **common),
+        "weighted terms": estimators.KernelClassifier(map=TermFeatures(), random_state=seed),
         "hyperplanes": estimators.MultiHyperplaneClassifier(**common),
         "kernel": estimators.KernelClassifier(**common),
         "local kernel": estimators.KernelClassifier(map="local", **common),

@@ -15,6 +15,7 @@ from thresher.estimators._kernel import KernelModel
 from thresher.maps.forest import ForestFeatures, is_forest, usual_trees
 from thresher.maps.landmarks import subset_size
 from thresher.maps.local import rows_per_cell
+from thresher.maps.terms import is_terms
 from thresher.tune.space import Int
 
 __all__ = ["FEW_TREES", "capacity", "has_trees", "larger", "modest", "rescaled", "smaller", "work"]
@@ -30,7 +31,7 @@ def capacity(estimator: Any, rows: int) -> dict[str, Int]:
     """The number that sets the size of the model, in the range that so many rows can fill."""
     if has_trees(estimator):
         return {_trees_name(estimator): Int(FEW_TREES, _MOST_TREES, log=True)}
-    if isinstance(estimator, KernelModel):
+    if _has_landmarks(estimator):
         most = min(_MOST_LANDMARKS, max(_members(estimator, rows) // 2, 100))
         return {"n_components": Int(_LEAST, most, log=True)}
     if isinstance(estimator, BudgetedModel):
@@ -77,7 +78,7 @@ def work(estimator: Any, params: dict[str, Any], rows: int) -> float:
     if has_trees(estimator):
         sample = getattr(estimator.map, "sample", ForestFeatures().sample)
         return size * (min(rows, sample) + _ROUTING * rows)
-    slower = 1.0 + size / _WHITENING if isinstance(estimator, KernelModel) else 1.0
+    slower = 1.0 + size / _WHITENING if _has_landmarks(estimator) else 1.0
     return rows * size * slower
 
 
@@ -85,7 +86,7 @@ def _size(estimator: Any, params: dict[str, Any], rows: int) -> int:
     if has_trees(estimator):
         name = _trees_name(estimator)
         return usual_trees(params.get(name, estimator.get_params()[name]))
-    if isinstance(estimator, KernelModel):
+    if _has_landmarks(estimator):
         wanted = params.get("n_components", estimator.n_components)
         return subset_size(wanted, _members(estimator, rows))
     if isinstance(estimator, BudgetedModel):
@@ -95,6 +96,12 @@ def _size(estimator: Any, params: dict[str, Any], rows: int) -> int:
 
 def has_trees(estimator: Any) -> bool:
     return isinstance(estimator, KernelModel) and is_forest(estimator.map)
+
+
+def _has_landmarks(estimator: Any) -> bool:
+    """Or frequencies, which cost the same."""
+    kernel = isinstance(estimator, KernelModel)
+    return kernel and not is_forest(estimator.map) and not is_terms(estimator.map)
 
 
 def _trees_name(estimator: KernelModel) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from thresher.maps.forest import is_forest, usual_share
+from thresher.maps.terms import is_terms
 from thresher.tune.space import Choice, Float, Int, Space
 
 __all__ = ["context_of", "declare", "space_for"]
@@ -174,6 +175,8 @@ def _kernel(estimator: Any, X: Any, y: Any) -> Space:
     parts: dict[str, Any] = {"alpha": _strength(estimator, X, y)}
     if is_forest(getattr(estimator, "map", None)):
         return Space(parts | _trees(estimator, X) | _terms(estimator))
+    if is_terms(getattr(estimator, "map", None)):
+        return Space(parts | _powers(estimator) | _terms(estimator))
     if isinstance(estimator.kernel, str):
         parts["gamma"] = dataclasses.replace(
             _width(estimator, X, y),
@@ -192,6 +195,13 @@ def _trees(estimator: Any, X: Any) -> dict[str, Any]:
         "map__min_leaf": Int(1, 100, log=True),
         "map__max_features": Float(share / 3.0, min(3.0 * share, 1.0), log=True),
     }
+
+
+def _powers(estimator: Any) -> dict[str, Any]:
+    """Of a map that is an object: how much repetitions and rare terms count."""
+    if isinstance(estimator.map, str):
+        return {}
+    return {"map__power": Float(0.1, 1.0), "map__rarity": Float(0.0, 0.6)}
 
 
 def _budgeted(estimator: Any, X: Any, y: Any) -> Space:

@@ -35,15 +35,18 @@ def _spread(X: Any) -> np.ndarray:
 def weights(found: Evidence, fits: Fits | None) -> Section | None:
     """The features that move the score most, with their sign and how steady they are."""
     model = found.model
-    if not model.is_linear:
+    if not model.has_weights:
         return None
     coef, _ = model.coefficients()
-    spread = None if found.sample is None or not found.sample.size else _spread(found.matrix()[0])
+    what = "feature" if model.is_linear else "weighted term"
+    spread = None
+    if found.sample is not None and found.sample.size:
+        spread = _spread(model.weighted(found.matrix()[0]))
     if spread is None or not (spread > 0.0).any():
         spread = np.ones(coef.shape[1])
-        unit = "weight in the feature's own units"
+        unit = f"weight in the {what}'s own units"
     else:
-        unit = "change of the score per standard deviation of the feature"
+        unit = f"change of the score per standard deviation of the {what}"
     effect = coef * spread
     flat = np.argsort(-np.abs(effect), axis=None, kind="stable")[:_SHOWN]
     outputs, places = np.unravel_index(flat, effect.shape)
@@ -128,7 +131,7 @@ def learning(found: Evidence, fits_for: Callable[[], Fits] | None) -> Section | 
     """Would more rows help, and could fewer weights do?"""
     section = Section("learning", "How it was learned")
     curve = _from_history(found) or (_refitted(learning_curve, fits_for, _grown))
-    path = _refitted(sparsity_path, fits_for, _sparse) if found.model.is_linear else None
+    path = _refitted(sparsity_path, fits_for, _sparse) if found.model.has_weights else None
     if path is not None and path.layers:
         path = _with_own_point(found, path)
     section.charts = [c for c in (curve, path) if c is not None]

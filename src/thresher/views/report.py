@@ -94,7 +94,7 @@ def sections_of(
     fits = _fits(found, quick, seconds, told)
     sections = [
         summary(found), data(found), tried(model.training), winner(found), performance(found),
-        weights(found, fits() if fits is not None and model.is_linear else None),
+        weights(found, fits() if fits is not None and model.has_weights else None),
         learning(found, fits), costs(found), reproduce(model),
     ]  # fmt: skip
     return [section for section in sections if section is not None]

@@ -1,0 +1,148 @@
+r"""Terms weighed: for rows of counts or weights of words, of which each has few.
+
+With n_j of the n rows that have the term j, and power p and rarity q,
+
+.. math::
+
+    \varphi_j(x) \propto \operatorname{sign}(x_j) |x_j|^p \Big(\frac{n + 1}{n_j + 1}\Big)^q,
+    \qquad \lVert\varphi(x)\rVert = 1.
+
+The tenth occurrence of a word says less than the first (p < 1), a rare word says more than a common
+one (q > 0), and a long text says no more than a short one.  These are the three parts of every
+weighting of terms (tf, idf and length; p = 1/2 and q = 0 is Hellinger's kernel); what is added is
+that both exponents are numbers that can be tuned.  It also helps rows that have been weighed
+already: on 20 newsgroups, tf-idf, an error of 13.1 % instead of 14.7 (``benchmarks/terms.py``).
+
+References: Salton and Buckley, Term-weighting approaches in automatic text retrieval, Information
+Processing & Management (1988); Rennie, Shih, Teevan and Karger, Tackling the poor assumptions of
+naive Bayes text classifiers, ICML (2003).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from thresher.maps._matrix import canonical
+from thresher.maps.base import FeatureMap
+from thresher.maps.gram import blocks
+
+__all__ = ["TermFeatures", "is_terms"]
+
+
+class TermFeatures(FeatureMap):
+    """Powers of the values times powers of the terms' rarity, rows of length one.
+
+    Sparse rows stay sparse, and a row without terms stays zero.
+
+    Parameters
+    ----------
+    power : float, default=0.5
+        Of the values, above 0: 1 keeps them, with less a repetition counts for less.
+    rarity : float, default=0.3
+        Power of (rows + 1) / (rows that have the term + 1), at least 0.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_features,)
+        The terms' rarity to its power.
+    entries_ : float
+        Terms that the mean row has.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> from thresher.maps import TermFeatures
+    >>> rows = csr_matrix([[4.0, 0.0, 1.0], [1.0, 2.0, 0.0], [9.0, 0.0, 0.0]])
+    >>> print(TermFeatures().fit_transform(rows).toarray().round(2))
+    [[0.85 0.   0.52]
+     [0.57 0.82 0.  ]
+     [1.   0.   0.  ]]
+    """
+
+    def __init__(self, power: float = 0.5, rarity: float = 0.3):
+        self.power = power
+        self.rarity = rarity
+
+    def learn(self, X: Any, y: np.ndarray | None = None) -> TermFeatures:
+        """How many rows have each term."""
+        self._check_powers()
+        having = _counts(X)
+        self.weights_ = ((X.shape[0] + 1.0) / (having + 1.0)) ** self.rarity
+        self.entries_ = float(having.sum() / X.shape[0])
+        return self
+
+    def _check_powers(self) -> None:
+        if not (_is_number(self.power) and self.power > 0.0):
+            raise ValueError(f"power must be a number above 0, got {self.power!r}")
+        if not (_is_number(self.rarity) and self.rarity >= 0.0):
+            raise ValueError(f"rarity must be a number of at least 0, got {self.rarity!r}")
+
+    def features(self, X: Any, out: np.ndarray | None = None) -> Any:
+        """The largest value of a row is brought to one before it is raised: none overflows then."""
+        weights = self.weights_.astype(X.dtype)
+        if not hasattr(X, "indptr"):
+            largest = _or_one(np.abs(X).max(axis=1))
+            Z = _raised(X / largest[:, None], self.power) * weights
+            return np.divide(Z, _or_one(np.linalg.norm(Z, axis=1))[:, None], out=out)
+        X = canonical(X)
+        shares = X.data / _by_entry(np.maximum, np.abs(X.data), X.indptr)
+        values = _raised(shares, self.power) * weights[X.indices]
+        values /= np.sqrt(_by_entry(np.add, values**2, X.indptr))
+        return csr_matrix((values, X.indices, X.indptr), shape=X.shape)
+
+    def fold(self, coef: np.ndarray) -> np.ndarray:
+        """The weights of a term side by side in memory."""
+        return np.asfortranarray(coef)
+
+    def scores(self, X: Any, table: np.ndarray) -> np.ndarray:
+        out = np.empty((X.shape[0], table.shape[0]))
+        for part in blocks(X.shape[0], self.stored_per_row):
+            out[part] = self.features(X[part]) @ table.T
+        return out
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.weights_.size
+
+    @property
+    def stored_per_row(self) -> int:
+        """A value and a column number for each term."""
+        return min(int(2.0 * self.entries_) + 1, self.weights_.size)
+
+
+def is_terms(value: Any) -> bool:
+    """Whether an estimator's ``map`` weighs terms, by name or as an object."""
+    return isinstance(value, TermFeatures) or (isinstance(value, str) and value == "terms")
+
+
+def _counts(X: Any) -> np.ndarray:
+    """Rows in which a feature is not zero."""
+    if not hasattr(X, "indptr"):
+        return np.count_nonzero(X, axis=0)
+    X = canonical(X)
+    return np.bincount(X.indices[X.data != 0.0], minlength=X.shape[1])
+
+
+def _raised(values: np.ndarray, power: float) -> np.ndarray:
+    size = np.abs(values)
+    size = np.sqrt(size) if power == 0.5 else size ** values.dtype.type(power)  # roots are quick
+    return np.copysign(size, values)
+
+
+def _by_entry(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """For each entry, its row's values put together, or one where that is zero."""
+    sizes = np.diff(indptr)
+    some = sizes > 0  # the others would be given the entry after them
+    return np.repeat(_or_one(ufunc.reduceat(values, indptr[:-1][some])), sizes[some])
+
+
+def _or_one(lengths: np.ndarray) -> np.ndarray:
+    return np.where(lengths > 0.0, lengths, lengths.dtype.type(1.0))
+
+
+def _is_number(value: Any) -> bool:
+    number = isinstance(value, int | float | np.integer | np.floating)
+    return bool(number and not isinstance(value, bool) and np.isfinite(value))
