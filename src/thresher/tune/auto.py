@@ -218,7 +218,8 @@ _SHARED = """
 class AutoClassifier(ClassifierMixin, _Auto):
     __doc__ = f"""The best classifier in ``budget`` seconds, with calibrated probabilities.
 
-    Linear, sparse linear, multi-hyperplane, fixed-size kernel and budgeted learners race (see
+    Linear, sparse linear, multi-hyperplane, fixed-size kernel (also in cells, and of a forest) and
+    budgeted learners race, on sparse rows also a linear one on weighted terms (see
     ``thresher.tune.race``); where the best is not clearly better than a model of at most half its
     size, that one is taken.
 {_SHARED.format(measure="Share of right predictions")}
@@ -274,8 +275,8 @@ class AutoClassifier(ClassifierMixin, _Auto):
 class AutoRegressor(RegressorMixin, _Auto):
     __doc__ = f"""The best regression in ``budget`` seconds.
 
-    Linear, sparse linear, fixed-size kernel and budgeted learners race (see
-    ``thresher.tune.race``).
+    Linear, sparse linear, fixed-size kernel (also in cells, and of a forest) and budgeted learners
+    race, on sparse rows also a linear one on weighted terms (see ``thresher.tune.race``).
 {_SHARED.format(measure="R2")}
     """
 
