@@ -37,6 +37,11 @@ _NAMED: dict[str, dict[str, Any]] = {
     "loss": LOSSES, "penalty": PENALTIES, "solver": SOLVERS, "kernel": KERNELS,
 }  # fmt: skip
 
+_MAPS: dict[str, Any] = {
+    "nystroem": Nystroem, "local": LocalNystroem, "fourier": FourierFeatures,
+    "forest": ForestFeatures, "terms": TermFeatures,
+}  # fmt: skip
+
 
 def to_document(estimator: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The fitted ``estimator`` as (plain JSON, arrays), ready for ``container.write``."""
@@ -70,7 +75,7 @@ def from_document(
         raise BadFile("the document has no parameters or no attributes")
     _check_keys(saved, parameters, attributes)
     terms = tuple(terms)
-    estimator = saved.cls(**decode(parameters, arrays, terms))
+    estimator = saved.cls(**_remade(decode(parameters, arrays, terms)))
     _check_named(estimator)
     try:
         for key, value in decode(attributes, arrays, terms).items():
@@ -123,28 +128,41 @@ def _check_named(estimator: Any) -> None:
 
 
 def kept_parameters(estimator: Any) -> dict[str, Any]:
-    """The constructor's parameters, without those that no file can hold."""
-    kept = estimator.get_params(deep=False)
+    """The constructor's parameters, without those that no file can hold; a map that is an object
+    by its name and its own parameters."""
+    kept = _without_chance(estimator.get_params(deep=False))
     kept.pop("callbacks", None)
-    if isinstance(kept.get("random_state"), np.integer):
-        kept["random_state"] = int(kept["random_state"])
-    if not isinstance(kept.get("random_state"), int):
-        kept.pop("random_state", None)
-    return kept | _map_parameters(kept.get("map"))
+    for name, cls in _MAPS.items():
+        if type(kept.get("map")) is cls:
+            own = _without_chance(kept["map"].get_params(deep=False))
+            kept["map"] = {"map": name, **{key: packed(value) for key, value in own.items()}}
+    return kept
 
 
-def _map_parameters(value: Any) -> dict[str, Any]:
-    """A map given as an object, by its name and the parameters that the estimator has as well."""
-    if type(value) is ForestFeatures:
-        return {"map": "forest", "n_components": value.n_components}
-    if type(value) is TermFeatures:
-        return {"map": "terms"}
-    names = {Nystroem: "nystroem", LocalNystroem: "local", FourierFeatures: "fourier"}
-    if type(value) not in names:
-        return {}
-    name = names[type(value)]
-    shared = {key: getattr(value, key) for key in ("n_components", "kernel", "gamma")}
-    return {"map": name, **shared, "landmarks": getattr(value, "landmarks", "uniform")}
+def _without_chance(params: dict[str, Any]) -> dict[str, Any]:
+    """Without a ``random_state`` that is not an integer."""
+    seed = params.get("random_state")
+    kept = {name: value for name, value in params.items() if name != "random_state"}
+    return kept | ({"random_state": int(seed)} if isinstance(seed, int | np.integer) else {})
+
+
+def _remade(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters with the object that :func:`kept_parameters` has described."""
+    described = parameters.get("map")
+    if not isinstance(described, dict):
+        return parameters
+    own = dict(described)
+    name = own.pop("map", None)
+    cls = _MAPS.get(name) if isinstance(name, str) else None
+    if cls is None:
+        raise BadFile(f"unknown map {name!r:.100}; known: {', '.join(_MAPS)}")
+    unknown = sorted(set(own) - set(inspect.signature(cls).parameters))
+    if unknown:
+        raise BadFile(f"{cls.__name__} has no {unknown[0][:100]!r}, which the file gives")
+    try:
+        return parameters | {"map": cls(**{key: unpacked(value) for key, value in own.items()})}
+    except (ValueError, TypeError) as error:
+        raise BadFile(str(error)) from error
 
 
 # ---------------------------------------------------------------- attributes that need a form
