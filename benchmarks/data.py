@@ -89,10 +89,16 @@ def _tf_idf(X: Any, X_test: Any) -> tuple[Any, Any]:
 
 
 def zipf_rows(n: int = 200_000, nonzeros: int = 75, d: int = 47_236, seed: int = 0) -> Split:
-    """Text-like rows: ``nonzeros`` columns each, drawn from a Zipf law, values in (0, 1]."""
+    """Text-like rows: ``nonzeros`` columns each, drawn from a Zipf law, values in (0, 1].
+
+    No column twice in a row: it is drawn again.
+    """
     rng = np.random.default_rng(seed)
     law = 1.0 / np.arange(1, d + 1)
-    columns = rng.choice(d, size=(n, nonzeros), p=law / law.sum())
+    columns = np.sort(rng.choice(d, size=(n, nonzeros), p=law / law.sum()), axis=1)
+    while (again := np.diff(columns, axis=1, prepend=-1) == 0).any():
+        columns[again] = rng.choice(d, size=np.count_nonzero(again), p=law / law.sum())
+        columns.sort(axis=1)
     columns = np.sort(rng.permutation(d)[columns], axis=1).astype(np.int32)
     data = (1.0 - rng.random(n * nonzeros)).astype(np.float32) / np.float32(np.sqrt(nonzeros))
     indptr = np.arange(0, n * nonzeros + 1, nonzeros, dtype=np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -35,6 +36,23 @@ def timed(call: Callable[[], Any], repeats: int = 3) -> Timed:
         walls.append(time.perf_counter() - wall)
         cpus.append(time.process_time() - cpu)
     return Timed(first, min(cpus), min(walls), result)
+
+
+def timed_in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Timed]:
+    """Time short calls ``rounds`` times, in turn: slow moments of the machine meet them all."""
+    gc.collect()
+    first, cpu, wall = {}, dict.fromkeys(calls, math.inf), dict.fromkeys(calls, math.inf)
+    for name, call in calls.items():
+        start = time.perf_counter()
+        call()
+        first[name] = time.perf_counter() - start
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start, used = time.perf_counter(), time.process_time()
+            call()
+            cpu[name] = min(cpu[name], time.process_time() - used)
+            wall[name] = min(wall[name], time.perf_counter() - start)
+    return {name: Timed(first[name], cpu[name], wall[name], None) for name in calls}
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -125,11 +125,15 @@ def pinball_slope(y, p, tau=0.3):
     return np.where(y * p < 1, -y, np.where(y * p > 1, tau * y, 0.0))
 
 
-def asgd_reference(X, y, order, lam, eta0, every, memory):
+def asgd_reference(X, y, order, lam, eta0, every, memory, horizon=math.inf, window=1):
+    """``window``: rows of which only the first is predicted with the newest weights."""
     w, b, mean, snapshots = np.zeros(X.shape[1]), 0.0, np.zeros(X.shape[1] + 1), 0
+    before = w
     for t, i in enumerate(order):
-        rate = eta0 * (1 + lam * eta0 * (t - t % 16)) ** -0.75
-        s = logistic_slope(y[i], X[i] @ w + b)
+        from_t = t - t % 16
+        rate = eta0 * (1 + lam * eta0 * from_t) ** -0.75 * max(1 - from_t / horizon, 0.02)
+        s = logistic_slope(y[i], X[i] @ (before if t % window else w) + b)
+        before = (1 - rate * lam) * w
         w, b = (1 - rate * lam) * w - rate * s * X[i], b - rate * s
         if (t + 1) % every == 0:
             snapshots += 1

@@ -131,10 +131,11 @@ def test_threads_do_not_change_the_result(loss, solver):
 
 def test_joint_learning_equals_one_class_at_a_time():
     X, y = IRIS
-    options = {"solver": READY, "alpha": ALPHA, "random_state": 5, "max_iter": 3}
-    joint = LinearClassifier("logistic", **options).fit(X, y)
+    options = {"solver": READY, "alpha": ALPHA, "random_state": 5}
+    joint = LinearClassifier("logistic", **options).partial_fit(X, y, classes=np.unique(y))
     for c in range(3):
-        alone = LinearClassifier("logistic", **options).fit(X, y == c)
+        alone = LinearClassifier("logistic", **options)
+        alone.partial_fit(X, y == c, classes=[False, True])
         np.testing.assert_allclose(joint.coef_[c], alone.coef_[0], rtol=1e-9, atol=1e-12)
         assert joint.intercept_[c] == pytest.approx(alone.intercept_[0], rel=1e-9)
 

@@ -33,7 +33,7 @@ from conftest import (
 )
 from thresher import losses, schedules
 from thresher._random import uniform
-from thresher.losses import Logistic
+from thresher.losses import Hinge, LeastSquares, Logistic, SquaredHinge
 from thresher.penalties import L1, L2, ElasticNet, WeightedL2
 from thresher.registry import LOSSES, SOLVERS
 from thresher.solvers import (
@@ -53,6 +53,7 @@ from thresher.solvers import (
     TruncatedGradient,
     driver,
 )
+from thresher.solvers.asgd import WINDOW
 from thresher.solvers.base import check_compatible
 from thresher.testing import check_solver
 
@@ -270,6 +271,36 @@ def test_averaged_sgd(sparse_problem, lam, eta0):
     want = asgd_reference(X, y, order, lam, eta0, 10, 3.0)
     np.testing.assert_allclose(got[0], want[0], atol=1e-10)
     assert got[1] == pytest.approx(want[1], abs=1e-10)
+
+
+@pytest.mark.parametrize(("lam", "eta0"), [(0.01, 0.3), (3.0, 0.3)])
+def test_averaged_sgd_that_predicts_early(sparse_problem, lam, eta0):
+    """As planned passes do; the bias and the shrinking are those of the moment."""
+    X, y, chunk, order = sparse_problem
+    solver = AveragedSGD(eta0, 10, 3.0).planned(order.size)
+    got = feed(solver, Problem(Logistic(), L2(lam), 150), chunk, order)
+    want = asgd_reference(X, y, order, lam, eta0, 10, 3.0, order.size, WINDOW)
+    np.testing.assert_allclose(got[0], want[0], atol=1e-10)
+    assert got[1] == pytest.approx(want[1], abs=1e-10)
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_planned_passes_may_be_cut_between_windows(layout):
+    X, y = make_data(n=500)
+    chunk, problem = chunk_of(X, y, layout), Problem(Hinge(), L2(0.01), 12)
+    solver, order = AveragedSGD(0.3, 16).planned(1500), visits(500)
+    cuts = np.split(order, [solver.seam, 5 * solver.seam, 12 * solver.seam])
+    assert solver.seam == WINDOW
+    close(feed(solver, problem, chunk, order), feed(solver, problem, chunk, *cuts))
+
+
+@pytest.mark.parametrize("loss", [LeastSquares(), SquaredHinge()])
+def test_early_predictions_do_not_swing_up(loss):
+    """The same row again and again, with the longest step: each error is answered twice."""
+    chunk = chunk_of(np.tile([[30.0, -10.0]], (400, 1)), np.ones(400))
+    problem = Problem(loss, L2(1e-9), 2, fit_intercept=False)
+    coef, _ = feed(AveragedSGD(1e3, 16).planned(400), problem, chunk, chunk.order)
+    assert loss.value(1.0, coef @ [30.0, -10.0]) < 1e-6
 
 
 def test_steps_and_ceilings_without_meaning_are_refused():

@@ -108,11 +108,15 @@ class _SparseLayout(Rows):
         return self.data.size
 
     def fetch(self, i):
-        k = self.indptr[i]
+        k, stop = self.indptr[i], self.indptr[i + 1]
         prefetch(self.data, k)
         prefetch(self.indices, k)
         prefetch(self.data, k + 16)
         prefetch(self.indices, k + 16)
+        if stop > k + 32:  # short rows need no more
+            for at in range(k + 32, min(stop, k + 128), 16):
+                prefetch(self.data, at)
+                prefetch(self.indices, at)
 
     def start(self, i):
         return self.indptr[i]

@@ -269,7 +269,8 @@ class KernelModel(LinearModel):
         problem, plan = setup.problem, setup.plan
         shape = (whole.order.size, problem.n_features)
         passes = self.max_iter or setup.solver.planned_passes(shape)
-        block = max(block // setup.solver.batch, 1) * setup.solver.batch
+        unit = setup.solver.seam or setup.solver.batch
+        block = max(block // unit, 1) * unit
         stream = RowStream.open(problem, setup.solver, sample, passes * whole.order.size)
         watched = (self.verbose or self.callbacks or held) and len(stream.learners) == 1
         progress = Progress(self, setup, held, None) if watched else None

@@ -157,6 +157,8 @@ class Solver:
     joint: ClassVar[bool] = False
     #: adds rows up by matrix products: where a stream is cut shows in the last digits
     by_blocks: ClassVar[bool] = False
+    #: planned passes can be cut, without a trace, every so many rows; None: between mini-batches
+    seam: ClassVar[int | None] = None
     batch: int = 1
 
     def planned_passes(self, shape: tuple[int, int]) -> int:
