@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn import metrics as reference
 
 from thresher import load_model, train
@@ -253,6 +254,20 @@ def test_what_there_is_not_is_left_out(folder, models, name, data, expected, abs
     found = set(charts(sections))
     assert expected <= found
     assert not absent & found
+
+
+def test_terms_have_weights_and_a_sparsity_path():
+    rng = np.random.default_rng(0)
+    X = csr_matrix(rng.poisson(0.4, size=(600, 8)).astype(float))
+    y = (X[:, [2]].toarray().ravel() > 0).astype(int)
+    model = train(X, y, learner="kernel", params={"map": "terms", "loss": "logistic"})
+    sections = report.sections_of(model, X, False, 20.0, lambda line: None, y=y)
+    found = charts(sections)
+    assert "standard deviation of the weighted term" in found["weights"].x
+    table = next(s for s in sections if s.key == "weights").tables[0]
+    assert table.rows[0][0] == "feature 3"
+    assert table.rows[0][-1] == "5 of 5 folds"
+    assert found["sparsity"].layers[0].x[-1] <= 8
 
 
 def test_data_it_was_trained_on_is_said_to_be_so(folder, models):

@@ -1,5 +1,7 @@
 """Weighted terms: the formula, its invariants, and the models on them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from thresher import (
     train,
 )
 from thresher.solvers import AveragedSGD
+from thresher.training.by_partial_fit import settle
 from thresher.training.learners import described, model_size
 from thresher.tune import space_for
 from thresher.tune.auto import contestants
@@ -155,6 +158,16 @@ def test_streams_have_the_weights_of_their_first_rows():
         model.partial_fit(THIN[part], Y[part], classes=[0, 1])
     np.testing.assert_array_equal(model.map_.weights_, TermFeatures().fit(THIN[:200]).weights_)
     assert model.score(THIN, Y) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("feature_map", "alpha"), [("terms", 0.01), (TermFeatures(), 0.01), ("nystroem", 0.001)]
+)
+def test_the_strength_in_streams_of_known_length_is_that_of_a_fit(feature_map, alpha):
+    model = KernelClassifier(map=feature_map)
+    settle(model, SimpleNamespace(rows=100, mass=100.0), None)
+    assert model.alpha == alpha
+    assert KernelClassifier(map=feature_map).fit(COUNTS[:100], Y[:100]).penalty_.strength == alpha
 
 
 def test_what_is_told_of_them():
