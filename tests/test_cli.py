@@ -374,4 +374,4 @@ def test_warmup_fits_all_that_race_and_reads_text(thresher, monkeypatch):
     code, out, err = thresher("warmup", "--json")
     assert code == 0, err
     assert json.loads(out)["fits"] == len(tried)
-    assert {name for name, *_ in tried} == set(contestants(False, False, 10))
+    assert {name for name, *_ in tried} == set(contestants(False, True, 10))

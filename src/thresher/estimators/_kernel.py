@@ -25,6 +25,7 @@ from thresher.estimators._relevance import weighed
 from thresher.estimators._stream import RowStream
 from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
 from thresher.maps.base import FeatureMap
+from thresher.maps.terms import is_terms
 from thresher.penalties import L2, Penalty
 from thresher.solvers import (
     AveragedSGD,
@@ -199,7 +200,7 @@ class KernelModel(LinearModel):
         Weighted terms know no width: there it is as for a linear model.
         """
         by_default = self.alpha is None and self.penalty in (None, "l2")
-        if by_default and mass is not None and not isinstance(self.map_, TermFeatures):
+        if by_default and mass is not None and not is_terms(self.map):
             return L2(_WEAK / mass)
         return super()._penalty(draft, chunk, mass)
 

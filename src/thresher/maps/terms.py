@@ -58,7 +58,7 @@ class TermFeatures(FeatureMap):
     >>> rows = csr_matrix([[4.0, 0.0, 1.0], [1.0, 2.0, 0.0], [9.0, 0.0, 0.0]])
     >>> print(TermFeatures().fit_transform(rows).toarray().round(2))
     [[0.85 0.   0.52]
-     [0.57 0.82 0.  ]
+     [0.5  0.87 0.  ]
      [1.   0.   0.  ]]
     """
 
