@@ -245,7 +245,8 @@ class AveragedSGD(Solver):
     def update(self, problem: Problem, state: AveragedState, chunk: Chunk) -> AveragedState:
         every = self.every or snapshot_interval(problem, chunk)
         early = math.isfinite(self.horizon) and problem.outputs == 1
-        limit = _limit(problem) * (0.5 if early else 1.0)  # two steps may answer the same error
+        # Two steps may answer the same error: of a row again and again, the longest would swing.
+        limit = _limit(problem) * (0.75 if early else 1.0)
         settings = (
             problem.loss, problem.ridge, self.eta0 or 0.1, limit, float(self.horizon), every,
             self.memory, problem.fit_intercept,
