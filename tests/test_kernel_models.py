@@ -51,6 +51,19 @@ def test_contract(estimator, check):
     check(estimator)
 
 
+def test_parameters_of_a_map_that_is_a_name():
+    named = KernelClassifier(map="forest", n_components=6, random_state=0)
+    named.set_params(map__min_leaf=9)
+    assert (named.map.n_components, named.map.min_leaf) == (6, 9)
+    plain = KernelClassifier(map="forest", n_components=6, random_state=0)
+    same = clone(plain).set_params(map__min_leaf=1).fit(X, Y)
+    np.testing.assert_array_equal(same.coef_, plain.fit(X, Y).coef_)
+    with pytest.raises(ValueError, match="map='magic' is unknown"):
+        KernelClassifier(map="magic").set_params(map__power=1.0)
+    with pytest.raises(ValueError, match="Invalid parameter 'power'"):
+        KernelClassifier(map="forest").set_params(map__power=1.0)
+
+
 # ---------------------------------------------------------------- against exact machines
 
 
@@ -281,8 +294,6 @@ def test_nested_parameters_and_search():
         {"kernel__gamma": [1e-6, 2.0]}, cv=2,
     ).fit(X, Y)  # fmt: skip
     assert search.best_params_["kernel__gamma"] == 2.0
-    with pytest.raises(ValueError, match="its parameters are our own"):
-        KernelClassifier().set_params(map__n_components=3)
 
 
 def test_bad_options():

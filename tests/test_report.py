@@ -14,7 +14,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn import metrics as reference
 
-from thresher import load_model, train
+from thresher import ForestFeatures, LocalNystroem, TermFeatures, load_model, train
 from thresher.cli import report as command
 from thresher.data import DataError
 from thresher.training.sampled import Sampled
@@ -358,10 +358,23 @@ def test_files_that_cannot_be_written_are_refused_before_the_work(models, tmp_pa
         report.write_report(models["two"])
 
 
-def test_command_to_reproduce_gives_the_same_model(folder, models, tmp_path, monkeypatch):
+MAPS = {
+    "terms": TermFeatures(0.4),
+    "forest": ForestFeatures(5, min_leaf=7, max_features=0.5, random_state=3),
+    "local": LocalNystroem(20, cells=3, random_state=2),
+}
+
+
+@pytest.mark.parametrize("name", ["linear", *MAPS])
+def test_command_to_reproduce_gives_the_same_model(name, folder, models, tmp_path, monkeypatch):
     from thresher.cli.app import app
 
     model = models["two"]
+    if name in MAPS:
+        model = train(
+            folder / "train.csv", target="income", ignore=["pay", "kind"], learner="kernel",
+            params={"map": MAPS[name]},
+        )  # fmt: skip
     words = words_of(model)
     assert words[:2] == ["thresher", "train"]
     monkeypatch.chdir(tmp_path)

@@ -23,7 +23,14 @@ from thresher.estimators._linear import LinearModel, Setup
 from thresher.estimators._progress import Held, Progress
 from thresher.estimators._relevance import weighed
 from thresher.estimators._stream import RowStream
-from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
+from thresher.maps import (
+    BY_NAME,
+    ForestFeatures,
+    FourierFeatures,
+    LocalNystroem,
+    Nystroem,
+    TermFeatures,
+)
 from thresher.maps.base import FeatureMap
 from thresher.maps.terms import is_terms
 from thresher.penalties import L2, Penalty
@@ -52,7 +59,7 @@ _MOST_FEATURES = 4000
 # Where the loss is not smooth: the dual's passes soon leave most rows out, and cost no more than
 # averaged SGD's below so many rows for each feature.
 _ROWS_PER_FEATURE = 32
-MAPS = ("nystroem", "local", "fourier", "forest", "terms")
+MAPS = tuple(BY_NAME)
 
 
 class KernelModel(LinearModel):
@@ -76,13 +83,11 @@ class KernelModel(LinearModel):
         return params
 
     def _set_fields(self, name: str, fields: dict[str, Any]) -> None:
-        """Also ``map__n_components=500``, for a map that is an object."""
+        """Also ``map__min_leaf=20``; a map that is a name becomes the object it stands for."""
         if name != "map":
             super()._set_fields(name, fields)
-        elif isinstance(self.map, str):
-            raise ValueError(f"map={self.map!r} is a name: its parameters are our own")
         else:
-            self.map = clone(self.map).set_params(**fields)
+            self.map = self._make_map().set_params(**fields)
 
     # ------------------------------------------------------------ the map
 

@@ -24,7 +24,14 @@ from thresher.estimators import _calibration
 from thresher.estimators._input import Units
 from thresher.estimators._saved import KINDS, Saved
 from thresher.estimators._stream import RowStream
-from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
+from thresher.maps import (
+    BY_NAME,
+    ForestFeatures,
+    FourierFeatures,
+    LocalNystroem,
+    Nystroem,
+    TermFeatures,
+)
 from thresher.maps.forest import Trees
 from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS
 
@@ -35,11 +42,6 @@ __all__ = [
 
 _NAMED: dict[str, dict[str, Any]] = {
     "loss": LOSSES, "penalty": PENALTIES, "solver": SOLVERS, "kernel": KERNELS,
-}  # fmt: skip
-
-_MAPS: dict[str, Any] = {
-    "nystroem": Nystroem, "local": LocalNystroem, "fourier": FourierFeatures,
-    "forest": ForestFeatures, "terms": TermFeatures,
 }  # fmt: skip
 
 
@@ -132,7 +134,7 @@ def kept_parameters(estimator: Any) -> dict[str, Any]:
     by its name and its own parameters."""
     kept = _without_chance(estimator.get_params(deep=False))
     kept.pop("callbacks", None)
-    for name, cls in _MAPS.items():
+    for name, cls in BY_NAME.items():
         if type(kept.get("map")) is cls:
             own = _without_chance(kept["map"].get_params(deep=False))
             kept["map"] = {"map": name, **{key: packed(value) for key, value in own.items()}}
@@ -153,9 +155,9 @@ def _remade(parameters: dict[str, Any]) -> dict[str, Any]:
         return parameters
     own = dict(described)
     name = own.pop("map", None)
-    cls = _MAPS.get(name) if isinstance(name, str) else None
+    cls = BY_NAME.get(name) if isinstance(name, str) else None
     if cls is None:
-        raise BadFile(f"unknown map {name!r:.100}; known: {', '.join(_MAPS)}")
+        raise BadFile(f"unknown map {name!r:.100}; known: {', '.join(BY_NAME)}")
     unknown = sorted(set(own) - set(inspect.signature(cls).parameters))
     if unknown:
         raise BadFile(f"{cls.__name__} has no {unknown[0][:100]!r}, which the file gives")

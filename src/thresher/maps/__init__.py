@@ -10,6 +10,14 @@ from thresher.maps.terms import TermFeatures
 from thresher.maps.width import median_gamma
 
 __all__ = [
-    "EntropySample", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem", "Points",
-    "TermFeatures", "gram", "median_gamma",
+    "BY_NAME", "EntropySample", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
+    "Points", "TermFeatures", "gram", "median_gamma",
 ]  # fmt: skip
+
+BY_NAME = {
+    "nystroem": Nystroem,
+    "local": LocalNystroem,
+    "fourier": FourierFeatures,
+    "forest": ForestFeatures,
+    "terms": TermFeatures,
+}

@@ -7,6 +7,7 @@ import shlex
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from thresher import maps
 from thresher.training import Model
 from thresher.views.evidence import has_name
 from thresher.views.section import Section, Table
@@ -49,11 +50,22 @@ def settings(model: Model) -> dict[str, Any]:
     default = type(estimator)().get_params(deep=False)
     default["scale"] = schema.is_table or schema.layout == "dense"
     given = estimator.get_params(deep=False)
-    return {
+    other = {
         name: value
         for name, value in given.items()
         if name not in _NOT_ASKED and str(value) != str(default.get(name))
     }
+    return other | _map_settings(other.get("map"))
+
+
+def _map_settings(value: Any) -> dict[str, Any]:
+    """A map that is an object, by its name and the parameters that are not its defaults."""
+    names = [name for name, cls in maps.BY_NAME.items() if type(value) is cls]
+    if not names:
+        return {}
+    default = type(value)().get_params(deep=False)
+    own = {k: v for k, v in value.get_params(deep=False).items() if str(v) != str(default[k])}
+    return {"map": names[0], **{f"map__{k}": v for k, v in own.items() if k != "n_jobs"}}
 
 
 def _passes(model: Model) -> int | None:
@@ -134,7 +146,7 @@ def _command(model: Model, params: dict[str, Any], run: dict[str, Any]) -> list[
         elif name in _OWN_OPTION:
             words += [f"--{name.replace('_', '-')}", _text(value)]
         else:
-            words += ["--set", f"{name}={_text(value)}"]
+            words += ["--set", f"{name.replace('__', '.')}={_text(value)}"]
     for name, value in run.items():
         words += [f"--{name}", str(value)]
     return words
