@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from thresher.solvers import (
     WeightedPegasos,
     driver,
 )
+from thresher.training.checkpoint import checkpoint_path
 
 # Examples of a property are drawn the same way every time, and compiling is not its fault.
 settings.register_profile("thresher", deadline=None, max_examples=40, derandomize=True)
@@ -140,6 +142,20 @@ def asgd_reference(X, y, order, lam, eta0, every, memory, horizon=math.inf, wind
             share = (1 + memory) / (snapshots + memory)
             mean = mean + share * (np.append(w, b) - mean)
     return mean[:-1], mean[-1]
+
+
+def after_checkpoint(start, model):
+    """The process that ``start`` gives, once it has written a checkpoint or come to its end."""
+    path = checkpoint_path(model)
+
+    def written():
+        return path.stat().st_mtime_ns if path.exists() else None
+
+    before = written()
+    process = start()
+    while process.poll() is None and written() in (None, before):
+        time.sleep(0.01)
+    return process
 
 
 def make_data(n=200, d=12, density=0.5, seed=0, regression=False):

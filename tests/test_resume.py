@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from conftest import after_checkpoint
 from thresher import load_model
 from thresher.training.checkpoint import checkpoint_path
 
@@ -45,21 +46,6 @@ def same(model, other):
     )
 
 
-def written(model):
-    """When its checkpoint was written, None if there is none."""
-    path = checkpoint_path(model)
-    return path.stat().st_mtime_ns if path.exists() else None
-
-
-def started(command, model):
-    """The process, once it has written a checkpoint of its own or has come to its end."""
-    before = written(model)
-    process = subprocess.Popen(command)
-    while process.poll() is None and written(model) in (None, before):
-        time.sleep(0.01)
-    return process
-
-
 def killed_and_resumed(job, seed, times):
     """The number of kills, each some time after a checkpoint, before it comes to its end."""
     folder, command, whole = job
@@ -67,7 +53,7 @@ def killed_and_resumed(job, seed, times):
     rng = np.random.default_rng(seed)
     kills = 0
     for _ in range(times):
-        process = started(command(model, "--resume"), model)
+        process = after_checkpoint(lambda: subprocess.Popen(command(model, "--resume")), model)
         time.sleep(rng.exponential(0.3))
         process.send_signal(signal.SIGKILL)
         kills += process.wait() == -signal.SIGKILL
@@ -81,7 +67,7 @@ def killed_and_resumed(job, seed, times):
 
 def interrupted(command, model):
     """The exit code after Ctrl-C."""
-    process = started(command, model)
+    process = after_checkpoint(lambda: subprocess.Popen(command), model)
     process.send_signal(signal.SIGINT)
     return process.wait(timeout=60)
 

@@ -13,6 +13,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import thresher.data.dataset as dataset
+from conftest import after_checkpoint
 from thresher import load_model, open_data
 from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
@@ -253,18 +254,9 @@ def in_this_process(table, learner, model=None):
     return run(open_data(str(table), target="y"), Training(dict(LEARNERS[learner]), learner, **how))
 
 
-def written(model):
-    """When the checkpoint was written, None if there is none."""
-    path = checkpoint_path(model)
-    return path.stat().st_mtime_ns if path.exists() else None
-
-
 def killed(table, learner, model, seconds):
     """Kill the process so long after its first checkpoint; True if that was before its end."""
-    before = written(model)
-    process = started(table, learner, model)
-    while process.poll() is None and written(model) in (None, before):
-        time.sleep(0.01)
+    process = after_checkpoint(lambda: started(table, learner, model), model)
     time.sleep(seconds)
     process.send_signal(signal.SIGKILL)
     return process.wait() == -signal.SIGKILL

@@ -61,6 +61,14 @@ MODELS = {
 }  # fmt: skip
 
 
+def written(model, folder):
+    """What a file of the model holds, without what the container adds, to be changed."""
+    save_model(model, folder / "m.thresher")
+    document, arrays = container.read(folder / "m.thresher", "model")
+    added = ("format", "kind", "version", "versions", "arrays")
+    return {key: value for key, value in document.items() if key not in added}, arrays
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_predictions_come_back_to_the_bit(name, tmp_path):
     estimator, rows, y = MODELS[name]
@@ -80,10 +88,7 @@ def test_predictions_come_back_to_the_bit(name, tmp_path):
 )
 def test_damaged_arrays_are_refused(name, tmp_path):
     estimator, rows, y = MODELS[name]
-    save_model(estimator.fit(rows, y), tmp_path / "m.thresher")
-    document, arrays = container.read(tmp_path / "m.thresher", "model")
-    for key in ("format", "kind", "version", "versions", "arrays"):
-        document.pop(key)
+    document, arrays = written(estimator.fit(rows, y), tmp_path)
     refused = 0
     for spoilt in arrays:
         if not arrays[spoilt].size or arrays[spoilt].dtype.kind != "f":
@@ -119,10 +124,7 @@ def test_the_same_weights_are_kept_once(name, tmp_path):
 )
 def test_damaged_terms_are_refused(field, value, match, tmp_path):
     estimator, rows, y = MODELS["terms"]
-    save_model(estimator.fit(rows, y), tmp_path / "m.thresher")
-    document, arrays = container.read(tmp_path / "m.thresher", "model")
-    for key in ("format", "kind", "version", "versions", "arrays"):
-        document.pop(key)
+    document, arrays = written(estimator.fit(rows, y), tmp_path)
     document["model"]["attributes"]["map_"][field] = value
     container.write(tmp_path / "bad.thresher", document, arrays, "model")
     with pytest.raises(BadFile, match=match):
@@ -149,8 +151,7 @@ def test_damaged_terms_are_refused(field, value, match, tmp_path):
 )
 def test_damaged_trees_are_refused(field, node, value, match, tmp_path):
     estimator, rows, y = MODELS["forest"]
-    estimator.fit(rows, y)
-    save_model(estimator, tmp_path / "m.thresher")
+    document, arrays = written(estimator.fit(rows, y), tmp_path)
     trees = estimator.map_.trees_
     damaged = getattr(trees, field).copy()
     place = {"inner": 0, "leaf": damaged.size - 1}[node]
@@ -160,10 +161,7 @@ def test_damaged_trees_are_refused(field, node, value, match, tmp_path):
         inner = np.flatnonzero(~trees.is_leaf[: trees.roots[1]])
         place, value = inner[-2], inner[-1] + 1
     damaged[place] = value
-    document, arrays = container.read(tmp_path / "m.thresher", "model")
     name, _ = document["model"]["attributes"]["map_"][field]["$array"]
-    for key in ("format", "kind", "version", "versions", "arrays"):
-        document.pop(key)
     container.write(tmp_path / "bad.thresher", document, {**arrays, name: damaged}, "model")
     with pytest.raises(BadFile, match=match):
         load_model(tmp_path / "bad.thresher")
@@ -181,10 +179,7 @@ def test_damaged_trees_are_refused(field, node, value, match, tmp_path):
 )
 def test_a_damaged_description_of_a_map(described, match, tmp_path):
     estimator, rows, y = MODELS["terms"]
-    save_model(estimator.fit(rows, y), tmp_path / "m.thresher")
-    document, arrays = container.read(tmp_path / "m.thresher", "model")
-    for key in ("format", "kind", "version", "versions", "arrays"):
-        document.pop(key)
+    document, arrays = written(estimator.fit(rows, y), tmp_path)
     document["model"]["parameters"]["map"] = described
     container.write(tmp_path / "bad.thresher", document, arrays, "model")
     with pytest.raises(BadFile, match=match):

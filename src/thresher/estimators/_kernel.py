@@ -91,6 +91,14 @@ class KernelModel(LinearModel):
 
     # ------------------------------------------------------------ the map
 
+    @property
+    def _usual_strength(self) -> float:
+        """alpha n, where no alpha is given: at the median width 1 underfits on most data.
+
+        Weighted terms know no width: there it is as for a linear model.
+        """
+        return 1.0 if is_terms(self.map) else _WEAK
+
     def _make_map(self) -> Any:
         if not isinstance(self.map, str):
             if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
@@ -139,10 +147,6 @@ class KernelModel(LinearModel):
             units = weighed(units, rows, labels, weight, seed_from(self.random_state))
         self._raw_units = units
         return self._in_units(_input.matrix_of(rows))
-
-    def _mapped(self, X: Any) -> Any:
-        """The features that the map makes of validated rows."""
-        return self.map_.transform(self._in_units(X))
 
     def _in_units(self, X: Any) -> Any:
         return X if self._raw_units is None else self._raw_units.matrix(X)
@@ -200,13 +204,10 @@ class KernelModel(LinearModel):
         )  # fmt: skip
 
     def _penalty(self, draft: Problem, chunk: Chunk, mass: float | None) -> Penalty:
-        """Without an alpha, 0.1/n: at the median width C=1 underfits on most data.
-
-        Weighted terms know no width: there it is as for a linear model.
-        """
+        """Without an alpha the usual one; of weighted terms all is as for a linear model."""
         by_default = self.alpha is None and self.penalty in (None, "l2")
         if by_default and mass is not None and not is_terms(self.map):
-            return L2(_WEAK / mass)
+            return L2(self._usual_strength / mass)
         return super()._penalty(draft, chunk, mass)
 
     def _choose(self, setup: Setup, shape: tuple[int, int], streaming: bool) -> Solver:
@@ -275,8 +276,7 @@ class KernelModel(LinearModel):
         problem, plan = setup.problem, setup.plan
         shape = (whole.order.size, problem.n_features)
         passes = self.max_iter or setup.solver.planned_passes(shape)
-        unit = setup.solver.seam or setup.solver.batch
-        block = max(block // unit, 1) * unit
+        block = max(block // setup.solver.seam, 1) * setup.solver.seam
         stream = RowStream.open(problem, setup.solver, sample, passes * whole.order.size)
         watched = (self.verbose or self.callbacks or held) and len(stream.learners) == 1
         progress = Progress(self, setup, held, None) if watched else None
@@ -331,8 +331,8 @@ class KernelModel(LinearModel):
         super()._store(results, units, problem, solver)
         if isinstance(self.map_, FeatureMap):
             self.dual_coef_ = self.map_.fold(self.coef_)
-        if isinstance(self.map_, ForestFeatures | TermFeatures):
-            self.coef_ = self.dual_coef_  # the same numbers: once in memory, and in files
+            if self.map_.by_entries:
+                self.coef_ = self.dual_coef_  # the same numbers: once in memory, and in files
 
     def _scores(self, X: Any) -> np.ndarray:
         X = self._in_units(_input.checked_X(self, X))

@@ -31,6 +31,7 @@ from thresher.maps import (
     LocalNystroem,
     Nystroem,
     TermFeatures,
+    name_of,
 )
 from thresher.maps.forest import Trees
 from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS
@@ -134,10 +135,10 @@ def kept_parameters(estimator: Any) -> dict[str, Any]:
     by its name and its own parameters."""
     kept = _without_chance(estimator.get_params(deep=False))
     kept.pop("callbacks", None)
-    for name, cls in BY_NAME.items():
-        if type(kept.get("map")) is cls:
-            own = _without_chance(kept["map"].get_params(deep=False))
-            kept["map"] = {"map": name, **{key: packed(value) for key, value in own.items()}}
+    name = name_of(kept.get("map"))
+    if name is not None:
+        own = _without_chance(kept["map"].get_params(deep=False))
+        kept["map"] = {"map": name, **{key: packed(value) for key, value in own.items()}}
     return kept
 
 

@@ -17,9 +17,10 @@ _SHARED = """
         over the median squared distance.  With a Kernel object, None keeps its own.
     map : {"nystroem", "local", "fourier", "forest", "terms"} or transformer, default="nystroem"
         How rows become features.  An object is used as it is; kernel, gamma, n_components and
-        landmarks are then its own affair.  A forest (``thresher.maps.ForestFeatures``) is a kernel
-        of its own, without kernel, gamma and landmarks; so are weighted terms, for rows of counts
-        or weights of words (``thresher.maps.TermFeatures``), of which there is no number to choose.
+        landmarks are then its own affair; ``set_params(map__min_leaf=20)`` makes the object of a
+        name.  A forest (``thresher.maps.ForestFeatures``) is a kernel of its own, without kernel,
+        gamma and landmarks; so are weighted terms (``thresher.maps.TermFeatures``), for rows of
+        counts or weights of words, which have no n_components either.
     n_components : int, "auto" or "sqrt", default="auto"
         Size of the model: landmarks, frequencies or trees.  More is better and slower.
     landmarks : {"uniform", "margin", "kmeans", "entropy", ...} or array, default="uniform"

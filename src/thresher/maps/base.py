@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -35,6 +35,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     Features are an array, or a CSR matrix where most of them are zero.
     """
 
+    #: features are a CSR matrix, whose products need the weights of all outputs side by side
+    by_entries: ClassVar[bool] = False
     random_state: Any
 
     def learn(self, X: Any, y: np.ndarray | None = None) -> FeatureMap:
@@ -44,7 +46,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         raise NotImplementedError
 
     def fold(self, coef: np.ndarray) -> np.ndarray:
-        return coef
+        return np.asfortranarray(coef) if self.by_entries else coef
 
     def scores(self, X: Any, table: np.ndarray) -> np.ndarray:
         """Features times coef', in blocks; ``table`` is what ``fold`` made of coef."""

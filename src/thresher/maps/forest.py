@@ -135,6 +135,8 @@ class ForestFeatures(FeatureMap):
     (1797, 10)
     """
 
+    by_entries = True
+
     def __init__(
         self,
         n_components: Any = "auto",
@@ -209,10 +211,6 @@ class ForestFeatures(FeatureMap):
         features = csr_matrix((values, indices.ravel(), ends), shape=(n, self._n_features_out))
         features.has_canonical_format = True  # leaves are numbered tree by tree
         return features
-
-    def fold(self, coef: np.ndarray) -> np.ndarray:
-        """The weights of a leaf side by side in memory."""
-        return np.asfortranarray(coef)
 
     def scores(self, X: Any, table: np.ndarray) -> np.ndarray:
         by_leaf = np.ascontiguousarray(table.T)

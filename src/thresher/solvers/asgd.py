@@ -200,7 +200,10 @@ class AveragedSGD(Solver):
     penalty_needs = frozenset({"quadratic", "uniform"})
     default_passes = 2
     joint = True
-    seam = WINDOW
+
+    @property
+    def seam(self) -> int:
+        return WINDOW
 
     def planned_passes(self, shape: tuple[int, int]) -> int:
         """Two, or as many as give each weight some 600 rows to learn from."""

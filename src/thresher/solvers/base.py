@@ -157,9 +157,12 @@ class Solver:
     joint: ClassVar[bool] = False
     #: adds rows up by matrix products: where a stream is cut shows in the last digits
     by_blocks: ClassVar[bool] = False
-    #: planned passes can be cut, without a trace, every so many rows; None: between mini-batches
-    seam: ClassVar[int | None] = None
     batch: int = 1
+
+    @property
+    def seam(self) -> int:
+        """Every so many rows a planned pass can be cut without a trace."""
+        return self.batch
 
     def planned_passes(self, shape: tuple[int, int]) -> int:
         """Most passes over (rows, features) when the user gives no number."""

@@ -100,7 +100,7 @@ def run(
     tracer = Tracer(problem, chunk) if plan.trace else None
     passes = 0
     for passes, order in enumerate(_orders(solver, problem.seed, chunk.order, plan), start=1):
-        for part in _parts(order, solver.seam or solver.batch, plan.trace and solver.streaming):
+        for part in _parts(order, solver.seam, plan.trace and solver.streaming):
             state = solver.update(problem, state, chunk._replace(order=part))
             if tracer is not None:
                 tracer.add(passes, state, *solver.finish(problem, state))
@@ -157,12 +157,12 @@ def pass_order(rows: np.ndarray, order: str, seed: int, number: int) -> np.ndarr
     return rows[generator(seed, 2, number).integers(rows.size, size=rows.size)]
 
 
-def _parts(order: np.ndarray, cut: int, fine: bool) -> Iterator[np.ndarray]:
-    """Whole passes, or up to twenty pieces of each (cut between mini-batches) for a trace."""
+def _parts(order: np.ndarray, seam: int, fine: bool) -> Iterator[np.ndarray]:
+    """Whole passes, or up to twenty pieces of each (cut at seams) for a trace."""
     if not fine:
         yield order
         return
-    size = max(1, math.ceil(order.size / (20 * cut))) * cut
+    size = max(1, math.ceil(order.size / (20 * seam))) * seam
     for start in range(0, order.size, size):
         yield order[start : start + size]
 

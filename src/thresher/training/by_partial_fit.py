@@ -9,7 +9,6 @@ import numpy as np
 
 from thresher.data import Batch, Schema
 from thresher.estimators._resuming import resume_stream, stream_state
-from thresher.maps.terms import is_terms
 from thresher.solvers import Result, Status
 from thresher.training.checkpoint import where_it_stood
 from thresher.training.intake import Intake
@@ -67,10 +66,9 @@ class PartialFits(Running[FedJob]):
 
 def settle(estimator: Any, intake: Intake, schema: Schema) -> None:
     """What a stream cannot find out by itself but the first look has: rows and classes."""
-    if intake.rows is not None and estimator.alpha is None:
-        weak = 0.1 if hasattr(estimator, "map") and not is_terms(estimator.map) else 1.0
-        if not hasattr(estimator, "algorithm"):  # hyperplanes have a rule of their own
-            estimator.alpha = weak / max(intake.mass, 1.0)
+    own_rule = hasattr(estimator, "algorithm")  # hyperplanes
+    if intake.rows is not None and estimator.alpha is None and not own_rule:
+        estimator.alpha = getattr(estimator, "_usual_strength", 1.0) / max(intake.mass, 1.0)
     if getattr(estimator, "class_weight", None) == "balanced":
         assert schema.target is not None
         classes = np.array(schema.target.classes).tolist()

@@ -131,9 +131,12 @@ class Model:
 
     def weighted(self, X: Any) -> Any:
         """Rows as the weights take them."""
-        return X if self.is_linear else self.estimator._mapped(X)
+        estimator = self.estimator
+        return X if self.is_linear else estimator.map_.transform(estimator._in_units(X))
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of shape (outputs, features), for rows as :meth:`weighted` gives them, and the
+        intercepts."""
         if not self.has_weights:
             raise ValueError(f"{type(self.estimator).__name__} has no weights of the features")
         coef = self.estimator.coef_

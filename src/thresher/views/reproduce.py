@@ -7,7 +7,7 @@ import shlex
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from thresher import maps
+from thresher.maps import name_of
 from thresher.training import Model
 from thresher.views.evidence import has_name
 from thresher.views.section import Section, Table
@@ -60,12 +60,12 @@ def settings(model: Model) -> dict[str, Any]:
 
 def _map_settings(value: Any) -> dict[str, Any]:
     """A map that is an object, by its name and the parameters that are not its defaults."""
-    names = [name for name, cls in maps.BY_NAME.items() if type(value) is cls]
-    if not names:
+    name = name_of(value)
+    if name is None:
         return {}
     default = type(value)().get_params(deep=False)
     own = {k: v for k, v in value.get_params(deep=False).items() if str(v) != str(default[k])}
-    return {"map": names[0], **{f"map__{k}": v for k, v in own.items() if k != "n_jobs"}}
+    return {"map": name, **{f"map__{k}": v for k, v in own.items() if k != "n_jobs"}}
 
 
 def _passes(model: Model) -> int | None:
