@@ -58,6 +58,12 @@ class _InUnits:
         return rows
 
 
+def _or_one(graph: Any, lengths: str) -> str:
+    """To divide by: one in place of zero."""
+    some = graph.add("Greater", lengths, graph.constant(0.0))
+    return graph.add("Where", some, lengths, graph.constant(1.0))
+
+
 @dataclass
 class KernelScores(_InUnits):
     """sum_j table[:, j] k(x, points[j]) + intercept."""
@@ -96,9 +102,7 @@ class KernelScores(_InUnits):
             return inner
         if isinstance(kernel, kernels.Cosine):
             size = graph.add("Sqrt", graph.add("Mul", sq_x, sq_z))
-            some = graph.add("Greater", size, graph.constant(0.0))
-            safe = graph.add("Where", some, size, graph.constant(1.0))
-            return graph.add("Div", inner, safe)
+            return graph.add("Div", inner, _or_one(graph, size))
         if isinstance(kernel, kernels.Polynomial | kernels.Sigmoid):
             steep = graph.add("Mul", inner, graph.constant(float(kernel.gamma)))
             raised = graph.add("Add", steep, graph.constant(float(kernel.intercept)))
@@ -275,20 +279,16 @@ class TermScores(_InUnits):
         rows = self.scaled(graph, rows)
         size = graph.add("Abs", rows)
         largest = graph.add("ReduceMax", size, axes=[1], keepdims=1)
-        share = graph.add("Div", size, self._or_one(graph, largest))
+        share = graph.add("Div", size, _or_one(graph, largest))
         raised = graph.add("Pow", share, graph.constant(self.power))
         weighed = graph.add("Mul", raised, graph.constant(self.weights.astype(np.float64)))
         terms = graph.add("Mul", weighed, graph.add("Sign", rows))
         squares = graph.add("Mul", terms, terms)
         total = graph.add("ReduceSum", squares, graph.constant(np.array([1])), keepdims=1)
-        terms = graph.add("Div", terms, self._or_one(graph, graph.add("Sqrt", total)))
+        terms = graph.add("Div", terms, _or_one(graph, graph.add("Sqrt", total)))
         table = np.asarray(self.coef, dtype=np.float64).T
         products = graph.add("MatMul", terms, graph.constant(table))
         return graph.add("Add", products, graph.constant(self.intercept.astype(np.float64)))
-
-    def _or_one(self, graph: Any, lengths: str) -> str:
-        some = graph.add("Greater", lengths, graph.constant(0.0))
-        return graph.add("Where", some, lengths, graph.constant(1.0))
 
 
 @dataclass
