@@ -31,7 +31,7 @@ from sklearn.svm import LinearSVC
 from benchmarks import data
 from benchmarks.measure import seconds, table, verdict
 from thresher import KernelClassifier, LinearClassifier
-from thresher.tune import CSASampler, Float, KeyedRandomSampler, Space, TunedClassifier, sign_test
+from thresher.search import CSASampler, Float, KeyedRandomSampler, Space, TunedClassifier, sign_test
 
 TIMED = {"a9a": None, "covtype": 100_000, "mnist": 10_000}
 RANKED = ("a9a", "covtype", "ijcnn1", "letter", "shuttle", "cod_rna", "breast_cancer", "digits",

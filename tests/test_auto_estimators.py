@@ -17,11 +17,11 @@ from thresher import (
     LinearClassifier,
 )
 from thresher.maps import ForestFeatures
-from thresher.tune.auto import contestants
-from thresher.tune.capacity import capacity, larger, rescaled, smaller, work
-from thresher.tune.proposals import Proposals
-from thresher.tune.race import Outcome, Race
-from thresher.tune.runner import Attempt, Runner, Trial
+from thresher.race.auto import contestants
+from thresher.race.capacity import capacity, larger, rescaled, smaller, work
+from thresher.race.proposals import Proposals
+from thresher.race.race import Outcome, Race
+from thresher.race.runner import Attempt, Runner, Trial
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def clock(monkeypatch):
     ticks = itertools.count()
     fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks))
     for module in ("auto", "race", "fitting", "finals"):
-        monkeypatch.setattr(f"thresher.tune.{module}.time", fake)
+        monkeypatch.setattr(f"thresher.search.{module}.time", fake)
     monkeypatch.setattr("thresher._threads.cores", lambda: 1)
     return fake
 

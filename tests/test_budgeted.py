@@ -16,9 +16,9 @@ from conftest import chunk_of, visits
 from thresher import RBF, Hinge, Kernel, Linear, Sigmoid
 from thresher._rows import as_rows
 from thresher.estimators.budgeted import BudgetedClassifier, BudgetedRegressor
+from thresher.kernels.expansion import FastRBF, scores
 from thresher.losses import LeastSquares
 from thresher.solvers.budgeted import MAINTENANCE, Budgeted, CrammerSinger, OneOutput
-from thresher.solvers.expansion import FastRBF, scores
 
 BINARY = OneOutput(Hinge())
 GAUSS = RBF(0.5)

@@ -14,7 +14,7 @@ import pytest
 from thresher import LinearClassifier, LinearRegressor, load_model
 from thresher.cli import warmup
 from thresher.cli.spelling import as_options
-from thresher.tune.auto import contestants
+from thresher.race.auto import contestants
 
 COMMANDS = ("train", "predict", "evaluate", "inspect", "convert", "export", "report", "wizard",
             "warmup", "demo")  # fmt: skip

@@ -16,12 +16,12 @@ from optuna.trial import TrialState
 from scipy.optimize import minimize
 from scipy.stats import cauchy, kstest
 
-from thresher.tune import CSASampler, KeyedRandomSampler
-from thresher.tune.csa import acceptance, balanced_temperature, controlled, variance
-from thresher.tune.cube import from_unit, reflect, to_unit
-from thresher.tune.directional import compass
-from thresher.tune.promise import Known
-from thresher.tune.simplex import nelder_mead
+from thresher.search import CSASampler, KeyedRandomSampler
+from thresher.search.acquisition import Known
+from thresher.search.csa import acceptance, balanced_temperature, controlled, variance
+from thresher.search.directional import compass
+from thresher.search.simplex import nelder_mead
+from thresher.search.unit_interval import from_unit, reflect, to_unit
 
 
 @pytest.fixture(autouse=True)
@@ -353,7 +353,7 @@ def test_killed_search_goes_on_as_if_nothing_had_happened(tmp_path):
         import sys, time
         from sklearn.datasets import load_iris
         from thresher import LinearClassifier
-        from thresher.tune import TunedClassifier
+        from thresher.search import TunedClassifier
         X, y = load_iris(return_X_y=True)
         slow = lambda event: time.sleep(0.2)
         path = sys.argv[1] if len(sys.argv) > 1 else None

@@ -20,11 +20,11 @@ from sklearn.datasets import dump_svmlight_file
 from conftest import JIT_DISABLED
 from thresher.data import DataError, open_data
 from thresher.data._svmlight_text import cut
-from thresher.data.columns import _side_by_side
+from thresher.data.arrow_cells import _side_by_side
 from thresher.data.csv import _record_end
 from thresher.data.dataset import gathered, rows_in
 from thresher.data.encode import Block, Sparse
-from thresher.data.text import expand, suffix, text_blocks
+from thresher.data.files import expand, suffix, text_blocks
 
 
 def whole(data, rows=1 << 30):

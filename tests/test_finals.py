@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from thresher.tune.finals import Finals
-from thresher.tune.fitting import Fitting
-from thresher.tune.runner import Runner
+from thresher.race.finals import Finals
+from thresher.race.fitting import Fitting
+from thresher.race.runner import Runner
 
 SIZE = 400
 TRAIN, VALIDATION = np.arange(5 * SIZE), np.arange(5 * SIZE, 6 * SIZE)

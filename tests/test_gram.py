@@ -11,9 +11,9 @@ from scipy import sparse
 from sklearn.metrics import pairwise
 
 from thresher.kernels import RBF, Cosine, Exponential, Kernel, Linear, Polynomial, Sigmoid
+from thresher.kernels.gram import blocks, self_values
+from thresher.kernels.width import resolve_kernel
 from thresher.maps import Points, gram, median_gamma
-from thresher.maps.gram import blocks, self_values
-from thresher.maps.width import resolve_kernel
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(70, 9)) * (RNG.uniform(size=(70, 9)) < 0.6)
@@ -75,7 +75,7 @@ def test_blocks_cover_the_rows_once():
 
 def test_many_blocks_and_slices_of_points_change_nothing(monkeypatch):
     whole = gram(RBF(0.3), sparse.csr_array(X), Z)
-    monkeypatch.setattr(sys.modules["thresher.maps.gram"], "_WIDE", 20)
+    monkeypatch.setattr(sys.modules["thresher.kernels.gram"], "_WIDE", 20)
     np.testing.assert_array_equal(gram(RBF(0.3), sparse.csr_array(X), Z), whole)
     points = Points(RBF(0.3), Z)
     pieces = np.concatenate([points(X[a : a + 13]) for a in range(0, 70, 13)])

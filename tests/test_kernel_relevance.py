@@ -16,10 +16,10 @@ from thresher import (
     save_model,
 )
 from thresher.kernels import RBF
+from thresher.kernels.gram import gram
 from thresher.maps import relevance as module
-from thresher.maps.gram import gram
 from thresher.maps.relevance import relevance, slopes
-from thresher.tune.proposals import first_changes
+from thresher.race.proposals import first_changes
 
 
 def board(n=2000, d=12, seed=0):

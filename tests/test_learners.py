@@ -114,7 +114,7 @@ def test_a_budget_finds_the_learner(memory, monkeypatch):
     """With a clock that takes a fifth of a second for every look at it: a short race."""
     ticks = itertools.count()
     fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks), perf_counter=lambda: 0.0)
-    monkeypatch.setattr("thresher.tune.race.time", fake)
+    monkeypatch.setattr("thresher.race.race.time", fake)
     monkeypatch.setattr("thresher.training.session.time", fake)
     model = train(X, BOARD, budget=40, memory=memory)
     assert model.training["learner"] in ("kernel", "budgeted", "hyperplanes")

@@ -18,11 +18,12 @@ from thresher import ForestFeatures, LocalNystroem, TermFeatures, load_model, tr
 from thresher.cli import report as command
 from thresher.data import DataError
 from thresher.training.sampled import Sampled
-from thresher.views import report, style
-from thresher.views.charts import Bars, Line, thinned
-from thresher.views.curves import calibration, precision_recall, roc
-from thresher.views.reproduce import command as words_of
-from thresher.views.trials import tried
+from thresher.views.charts import style
+from thresher.views.charts.curves import calibration, precision_recall, roc
+from thresher.views.charts.shapes import Bars, Line, thinned
+from thresher.views.report import build as report
+from thresher.views.report.reproduce import command as words_of
+from thresher.views.report.trials import tried
 
 pytest.importorskip("bokeh")
 pytest.importorskip("matplotlib")

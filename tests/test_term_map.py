@@ -19,12 +19,12 @@ from thresher import (
     TermFeatures,
     train,
 )
+from thresher.race.auto import contestants
+from thresher.race.capacity import capacity, smaller, work
+from thresher.search import space_for
 from thresher.solvers import AveragedSGD
 from thresher.training.by_partial_fit import settle
 from thresher.training.learners import described, model_size
-from thresher.tune import space_for
-from thresher.tune.auto import contestants
-from thresher.tune.capacity import capacity, smaller, work
 
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(RNG.gamma(0.3, 2.0, size=12), size=(400, 12)).astype(float)

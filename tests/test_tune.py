@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import LinearClassifier, LinearRegressor, Pinball
-from thresher.tune import (
+from thresher.search import (
     Choice,
     Float,
     HopelessPruner,
@@ -42,9 +42,9 @@ from thresher.tune import (
     space_for,
     sparse_error,
 )
-from thresher.tune import storage as tune_storage
-from thresher.tune.criteria import CRITERIA, resolve_criterion
-from thresher.tune.spaces import context_of
+from thresher.search import storage as tune_storage
+from thresher.search.criteria import CRITERIA, resolve_criterion
+from thresher.search.spaces import context_of
 
 RNG = np.random.default_rng(0)
 
@@ -212,7 +212,7 @@ def test_pipelines_and_other_peoples_estimators():
     try:
         assert space_for(Table()) is TABLE_SPACE
     finally:
-        from thresher.tune import spaces
+        from thresher.search import spaces
 
         spaces._DECLARED.pop(f"{Table.__module__}.{Table.__qualname__}")
 

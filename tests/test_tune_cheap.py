@@ -15,14 +15,14 @@ from thresher._rows import as_rows
 from thresher.losses import Hinge, Logistic, SquaredHinge
 from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
 from thresher.penalties import L1, L2
+from thresher.search import TunedClassifier, TunedRegressor, make_folds
+from thresher.search.cache import Cache
+from thresher.search.criteria import resolve_criterion
+from thresher.search.evaluation import Evaluation
+from thresher.search.paths import Paths, steps_along
+from thresher.search.shared import known_rows
 from thresher.solvers import DualDescent, Newton, Pegasos, Problem, ProximalNewton, driver
 from thresher.solvers.base import Near
-from thresher.tune import TunedClassifier, TunedRegressor, make_folds
-from thresher.tune.cache import Cache
-from thresher.tune.criteria import resolve_criterion
-from thresher.tune.evaluation import Evaluation
-from thresher.tune.paths import Paths, steps_along
-from thresher.tune.shared import known_rows
 
 X, Y = make_classification(300, 8, n_informative=5, random_state=0)
 X3, Y3 = load_iris(return_X_y=True)
@@ -348,7 +348,7 @@ def test_paths_start_from_the_nearest_settled_neighbour():
 def test_old_solutions_are_forgotten(monkeypatch):
     paths = Paths()
     size = 2 * 8 * X.shape[1]
-    monkeypatch.setattr("thresher.tune.paths._MEMORY", size)
+    monkeypatch.setattr("thresher.search.paths._MEMORY", size)
     for number in range(4):
         model = LinearRegressor(alpha=1.0 + number, solver="newton")
         paths.walk(model, {"alpha": model.alpha}, 0, number)

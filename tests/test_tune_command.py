@@ -16,14 +16,14 @@ from scipy.sparse import random as sparse_random
 
 from thresher import load_model, open_data, train
 from thresher.cli import show
+from thresher.search import TunedClassifier, storage
 from thresher.training import Training, run
-from thresher.training.at_hand import stratified_rows
 from thresher.training.checkpoint import Every
 from thresher.training.holdout import HoldOut
 from thresher.training.intake import take_in
+from thresher.training.sample import stratified_rows
 from thresher.training.tuning import Tuning
-from thresher.tune import TunedClassifier, storage
-from thresher.views.reproduce import command, search_command
+from thresher.views.report.reproduce import command, search_command
 
 SMALL = 1 << 14  # memory that forces a stream
 QUICK = {"search": "random", "cv": 3}

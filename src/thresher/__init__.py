@@ -29,9 +29,8 @@ _HOMES = {
     "thresher.penalties": ["L1", "L2", "Box", "ElasticNet", "Penalty", "WeightedL1", "WeightedL2"],
     "thresher.registry": ["register"],
     "thresher.solvers": ["Status"],
-    "thresher.tune": [
-        "AutoClassifier", "AutoRegressor", "CSASampler", "TunedClassifier", "TunedRegressor",
-    ],
+    "thresher.race": ["AutoClassifier", "AutoRegressor"],
+    "thresher.search": ["CSASampler", "TunedClassifier", "TunedRegressor"],
     "thresher.training": ["Model", "load_model", "save_model", "train"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -73,16 +72,11 @@ if TYPE_CHECKING:
     )
     from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
     from thresher.penalties import L1, L2, Box, ElasticNet, Penalty, WeightedL1, WeightedL2
+    from thresher.race import AutoClassifier, AutoRegressor
     from thresher.registry import register
+    from thresher.search import CSASampler, TunedClassifier, TunedRegressor
     from thresher.solvers import Status
     from thresher.training import Model, load_model, save_model, train
-    from thresher.tune import (
-        AutoClassifier,
-        AutoRegressor,
-        CSASampler,
-        TunedClassifier,
-        TunedRegressor,
-    )
 
 
 def __getattr__(name: str) -> Any:

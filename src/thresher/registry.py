@@ -1,86 +1,166 @@
 """Names for people in a hurry: ``loss="logistic"`` instead of ``loss=Logistic()``.
 
-The command line, the wizard, the docs and the tests all enumerate these tables, so a new term or
-solver needs its class and one line here (or one call of :func:`register`).
+Classes are written down by where they live and imported when they are first asked for: reading a
+table costs nothing, and every layer may.  The command line, the wizard, the docs and the tests
+enumerate these tables, so a new term, map or solver needs its class and one line here (or one call
+of :func:`register`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
-from thresher import kernels, losses, penalties, solvers
+__all__ = ["KERNELS", "LOSSES", "MAPS", "PENALTIES", "SOLVERS", "Names", "register", "resolve"]
 
-__all__ = ["KERNELS", "LOSSES", "PENALTIES", "SOLVERS", "register", "resolve"]
 
-LOSSES: dict[str, type[losses.Loss]] = {
-    "hinge": losses.Hinge,
-    "squared_hinge": losses.SquaredHinge,
-    "logistic": losses.Logistic,
-    "least_squares": losses.LeastSquares,
-    "modified_huber": losses.ModifiedHuber,
-    "pinball": losses.Pinball,
-    "huber": losses.Huber,
-    "epsilon_insensitive": losses.EpsilonInsensitive,
-    "squared_epsilon_insensitive": losses.SquaredEpsilonInsensitive,
-}
-PENALTIES: dict[str, type[penalties.Penalty]] = {
-    "l2": penalties.L2,
-    "l1": penalties.L1,
-    "elastic_net": penalties.ElasticNet,
-    "weighted_l2": penalties.WeightedL2,
-    "weighted_l1": penalties.WeightedL1,
-    "box": penalties.Box,
-}
-KERNELS: dict[str, type[kernels.Kernel]] = {
-    "rbf": kernels.RBF,
-    "exponential": kernels.Exponential,
-    "polynomial": kernels.Polynomial,
-    "linear": kernels.Linear,
-    "sigmoid": kernels.Sigmoid,
-    "cosine": kernels.Cosine,
-}
-SOLVERS: dict[str, type[solvers.Solver]] = {
-    "asgd": solvers.AveragedSGD,
-    "dcd": solvers.DualDescent,
-    "newton": solvers.Newton,
-    "smoothed_newton": solvers.SmoothedNewton,
-    "proximal_newton": solvers.ProximalNewton,
-    "quasi_newton": solvers.QuasiNewton,
-    "pegasos": solvers.Pegasos,
-    "weighted_pegasos": solvers.WeightedPegasos,
-    "dropout_pegasos": solvers.DropoutPegasos,
-    "sgd": solvers.SGD,
-    "truncated_gradient": solvers.TruncatedGradient,
-    "fobos": solvers.FOBOS,
-    "rda": solvers.RDA,
-    "adaptive_rda": solvers.AdaptiveRDA,
-    "rw_l1_rda": solvers.ReweightedL1,
-    "rw_l2_rda": solvers.ReweightedL2,
-    "asset": solvers.ASSET,
-    "least_squares": solvers.DirectLeastSquares,
-}
-_TABLES: list[tuple[type, dict[str, Any]]] = [
-    (losses.Loss, LOSSES),
-    (penalties.Penalty, PENALTIES),
-    (kernels.Kernel, KERNELS),
-    (solvers.Solver, SOLVERS),
-]
+class Names(Mapping[str, Any]):
+    """Classes of one role by name, each imported when it is first asked for.
+
+    Parameters
+    ----------
+    role : what the classes are for a user, "loss"
+    base : where the class lives that all of them are made from, "thresher.losses.Loss"
+    entries : name of each class -> where it lives
+
+    Examples
+    --------
+    >>> from thresher.registry import LOSSES
+    >>> LOSSES["hinge"].__name__, "huber" in LOSSES
+    ('Hinge', True)
+    """
+
+    def __init__(self, role: str, base: str, entries: dict[str, str]):
+        self.role, self.base = role, base
+        self._entries: dict[str, Any] = dict(entries)
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._entries[name]
+        if isinstance(found, str):
+            module, _, cls = found.rpartition(".")
+            found = self._entries[name] = getattr(import_module(module), cls)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def takes(self, cls: type) -> bool:
+        """Whether it is a class of this role."""
+        return any(f"{base.__module__}.{base.__qualname__}" == self.base for base in cls.__mro__)
+
+    def add(self, name: str, cls: type) -> None:
+        """Give a class a name; the same class may have it already."""
+        if name in self and self[name] is not cls:
+            raise ValueError(f"{name!r} already names {self[name].__name__}")
+        self._entries[name] = cls
+
+    def name_of(self, cls: type) -> str | None:
+        """The name that a class has here, without importing any other."""
+        where = f"{cls.__module__}.{cls.__qualname__}"
+        return next((n for n, c in self._entries.items() if c is cls or c == where), None)
+
+
+LOSSES = Names("loss", "thresher.losses.Loss", {
+    "hinge": "thresher.losses.Hinge",
+    "squared_hinge": "thresher.losses.SquaredHinge",
+    "logistic": "thresher.losses.Logistic",
+    "least_squares": "thresher.losses.LeastSquares",
+    "modified_huber": "thresher.losses.ModifiedHuber",
+    "pinball": "thresher.losses.Pinball",
+    "huber": "thresher.losses.Huber",
+    "epsilon_insensitive": "thresher.losses.EpsilonInsensitive",
+    "squared_epsilon_insensitive": "thresher.losses.SquaredEpsilonInsensitive",
+})  # fmt: skip
+PENALTIES = Names("penalty", "thresher.penalties.Penalty", {
+    "l2": "thresher.penalties.L2",
+    "l1": "thresher.penalties.L1",
+    "elastic_net": "thresher.penalties.ElasticNet",
+    "weighted_l2": "thresher.penalties.WeightedL2",
+    "weighted_l1": "thresher.penalties.WeightedL1",
+    "box": "thresher.penalties.Box",
+})  # fmt: skip
+KERNELS = Names("kernel", "thresher.kernels.functions.Kernel", {
+    "rbf": "thresher.kernels.functions.RBF",
+    "exponential": "thresher.kernels.functions.Exponential",
+    "polynomial": "thresher.kernels.functions.Polynomial",
+    "linear": "thresher.kernels.functions.Linear",
+    "sigmoid": "thresher.kernels.functions.Sigmoid",
+    "cosine": "thresher.kernels.functions.Cosine",
+})  # fmt: skip
+MAPS = Names("map", "thresher.maps.base.FeatureMap", {
+    "nystroem": "thresher.maps.nystroem.Nystroem",
+    "local": "thresher.maps.local.LocalNystroem",
+    "fourier": "thresher.maps.fourier.FourierFeatures",
+    "forest": "thresher.maps.forest.ForestFeatures",
+    "terms": "thresher.maps.terms.TermFeatures",
+})  # fmt: skip
+SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
+    "asgd": "thresher.solvers.asgd.AveragedSGD",
+    "dcd": "thresher.solvers.dcd.DualDescent",
+    "newton": "thresher.solvers.newton.Newton",
+    "smoothed_newton": "thresher.solvers.smoothing.SmoothedNewton",
+    "proximal_newton": "thresher.solvers.proximal_newton.ProximalNewton",
+    "quasi_newton": "thresher.solvers.quasi_newton.QuasiNewton",
+    "pegasos": "thresher.solvers.pegasos.Pegasos",
+    "weighted_pegasos": "thresher.solvers.pegasos.WeightedPegasos",
+    "dropout_pegasos": "thresher.solvers.dropout.DropoutPegasos",
+    "sgd": "thresher.solvers.pegasos.SGD",
+    "truncated_gradient": "thresher.solvers.proximal.TruncatedGradient",
+    "fobos": "thresher.solvers.proximal.FOBOS",
+    "rda": "thresher.solvers.rda.RDA",
+    "adaptive_rda": "thresher.solvers.rda.AdaptiveRDA",
+    "rw_l1_rda": "thresher.solvers.reweighted.ReweightedL1",
+    "rw_l2_rda": "thresher.solvers.reweighted.ReweightedL2",
+    "asset": "thresher.solvers.asset.ASSET",
+    "least_squares": "thresher.solvers.least_squares.DirectLeastSquares",
+})  # fmt: skip
+_TABLES = (LOSSES, PENALTIES, KERNELS, MAPS, SOLVERS)
 
 
 def register(name: str, cls: type) -> type:
-    """Give a loss, penalty, kernel or solver class a name that estimators and commands accept."""
-    for base, table in _TABLES:
-        if issubclass(cls, base):
-            if table.setdefault(name, cls) is not cls:
-                raise ValueError(f"{name!r} already names {table[name].__name__}")
+    """Give a class of your own a name that estimators, commands and model files know.
+
+    Parameters
+    ----------
+    name : the name, ``loss="name"`` or ``--loss name`` from now on
+    cls : a Loss, Penalty, Kernel, FeatureMap or Solver class
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from thresher import register
+    >>> from thresher.losses import Hinge
+    >>> @dataclass(frozen=True)
+    ... class Wide(Hinge):
+    ...     pass
+    >>> register("wide_hinge_of_the_docs", Wide).__name__
+    'Wide'
+    """
+    for table in _TABLES:
+        if table.takes(cls):
+            table.add(name, cls)
             return cls
-    raise TypeError(f"{cls.__name__} is neither a Loss, a Penalty, a Kernel nor a Solver")
+    raise TypeError(
+        f"{cls.__name__} is neither a Loss, a Penalty, a Kernel, a FeatureMap nor a Solver"
+    )
 
 
 def resolve(value: Any, base: type, option: str, **defaults: Any) -> Any:
-    """Turn a name into an object (with ``defaults`` where its class has such fields)."""
-    table = next(table for cls, table in _TABLES if cls is base)
+    """Turn a name into an object (with ``defaults`` where its class has such fields).
+
+    Examples
+    --------
+    >>> from thresher.losses import Loss
+    >>> from thresher.registry import resolve
+    >>> resolve("pinball", Loss, "loss")
+    Pinball(tau=0.5)
+    """
+    table = next(table for table in _TABLES if table.takes(base))
     if isinstance(value, base):
         return value
     if isinstance(value, type) and issubclass(value, base):

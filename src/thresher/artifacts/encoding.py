@@ -28,6 +28,7 @@ import numpy as np
 from thresher import kernels, losses, penalties, registry, schedules, solvers
 from thresher._terms import Term
 from thresher.artifacts.container import BadFile
+from thresher.artifacts.upgrades import current_name
 
 __all__ = ["UnknownTerm", "decode", "encode"]
 
@@ -272,6 +273,7 @@ class _Decoder:
 
     def _class(self, name: str, role: str) -> type:
         """Ours, or the user's of that name; of the same short name, if it has moved since."""
+        name = current_name(name)
         own = _own_classes().get(name) or _registered().get(name)
         if own is not None:
             return own
@@ -335,7 +337,7 @@ def _own_classes() -> dict[str, type]:
     modules = [importlib.import_module(f"thresher.solvers.{name}") for name in files]
     return {
         _qualified(cls): cls
-        for module in [losses, penalties, kernels, schedules, *modules]
+        for module in [losses, penalties, kernels.functions, schedules, *modules]
         for cls in vars(module).values()
         if inspect.isclass(cls) and cls.__module__ == module.__name__ and _is_plain(cls)
     }
@@ -346,9 +348,7 @@ def _is_plain(cls: type) -> bool:
 
 
 def _registered() -> dict[str, type]:
-    tables: list[dict[str, Any]] = [
-        registry.LOSSES, registry.PENALTIES, registry.KERNELS, registry.SOLVERS
-    ]  # fmt: skip
+    tables = (registry.LOSSES, registry.PENALTIES, registry.KERNELS, registry.SOLVERS)
     return {_qualified(cls): cls for table in tables for cls in table.values()}
 
 

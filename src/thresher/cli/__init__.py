@@ -69,5 +69,5 @@ def _code(error: Exception) -> int:
 
 def _of_a_study(error: Exception) -> bool:
     """Whether a file of trials cannot be used; asks no module that is not loaded already."""
-    storage = sys.modules.get("thresher.tune.storage")
+    storage = sys.modules.get("thresher.search.storage")
     return storage is not None and isinstance(error, storage.StudyError)

@@ -11,7 +11,7 @@ from thresher._files import atomic_file
 from thresher.cli import show
 from thresher.cli.writers import TABLES, open_writer
 from thresher.data import DataSet, open_data
-from thresher.data.columnar import record_batches
+from thresher.data.record_batches import record_batches
 from thresher.data.rows_file import write_rows
 from thresher.training.model import matrix_of
 

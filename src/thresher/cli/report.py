@@ -9,7 +9,7 @@ from thresher.artifacts.container import BadFile
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
 from thresher.training import load_model
-from thresher.views.report import write_report
+from thresher.views.report.build import write_report
 
 __all__ = ["report"]
 

@@ -16,9 +16,9 @@ from sklearn.base import clone
 
 from thresher.cli import show
 from thresher.estimators import LinearClassifier, LinearRegressor
+from thresher.race.auto import contestants
+from thresher.race.proposals import first_changes
 from thresher.training import train
-from thresher.tune.auto import contestants
-from thresher.tune.proposals import first_changes
 
 __all__ = ["warmup"]
 

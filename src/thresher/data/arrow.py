@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from thresher.data.columns import needed_columns, raw_table
+from thresher.data.arrow_cells import needed_columns, raw_table
 from thresher.data.encode import Block, Encoder, Origin
 from thresher.data.errors import DataError
+from thresher.data.files import BLOCK_BYTES, open_remote
 from thresher.data.infer import Wishes, infer_table
 from thresher.data.schema import Schema
 from thresher.data.source import Files, Table
-from thresher.data.text import BLOCK_BYTES, open_remote
 
 __all__ = ["ArrowSource", "ParquetSource", "TableSource"]
 

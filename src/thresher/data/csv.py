@@ -22,13 +22,13 @@ from numba import njit
 
 from thresher.data import _csv_text, dialect
 from thresher.data._bytes import after_lines, after_newline, count
-from thresher.data.columns import needed_columns, raw_table
+from thresher.data.arrow_cells import needed_columns, raw_table
 from thresher.data.encode import Block, Encoder, Origin, Raw
 from thresher.data.errors import BadCell, BadRows, DataError
+from thresher.data.files import BLOCK_BYTES, STDIN, TextBlock, text_blocks
 from thresher.data.infer import Wishes, infer_table, numbered
 from thresher.data.schema import Schema, unique_names
 from thresher.data.source import Files, Table
-from thresher.data.text import BLOCK_BYTES, STDIN, TextBlock, text_blocks
 
 __all__ = ["CsvSource"]
 

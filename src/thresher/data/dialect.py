@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from thresher.data.columns import looks_numeric
+from thresher.data.arrow_cells import looks_numeric
 from thresher.data.errors import DataError
-from thresher.data.text import TextBlock
+from thresher.data.files import TextBlock
 
 __all__ = ["check_utf8", "checked", "delimiter", "has_header", "records"]
 

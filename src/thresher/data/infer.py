@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thresher.data.columns import (
+from thresher.data.arrow_cells import (
     as_words,
     cleaned,
     is_text,

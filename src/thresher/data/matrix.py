@@ -12,10 +12,10 @@ import numpy as np
 
 from thresher.data.encode import Block, Encoder, Origin, Sparse
 from thresher.data.errors import DataError
+from thresher.data.files import BLOCK_BYTES
 from thresher.data.infer import Wishes, given_classes, infer_target, with_layout
 from thresher.data.schema import MOST_FEATURES, Schema, Target
 from thresher.data.source import Files, Source, sample_rows
-from thresher.data.text import BLOCK_BYTES
 
 __all__ = ["MatrixSource", "npz_source"]
 

@@ -28,10 +28,10 @@ from thresher._files import atomic_file
 from thresher.data.dataset import DataSet, window_rows
 from thresher.data.encode import Block, Encoder, Sparse
 from thresher.data.errors import DataError
+from thresher.data.files import expand, stamp
 from thresher.data.infer import Wishes
 from thresher.data.schema import Schema
 from thresher.data.source import Source
-from thresher.data.text import expand, stamp
 
 __all__ = ["SUFFIX", "RowsFile", "cached", "write_rows"]
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from thresher.data.background import in_order
 from thresher.data.encode import Block, Encoder
 from thresher.data.errors import BadRows
+from thresher.data.files import STDIN, expand, stamp
 from thresher.data.infer import Wishes
 from thresher.data.schema import Schema
-from thresher.data.text import STDIN, expand, stamp
 
 __all__ = ["Files", "Source", "Table", "sample_rows", "sampled_enough"]
 

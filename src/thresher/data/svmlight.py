@@ -13,10 +13,10 @@ from numba import njit
 from thresher.data._svmlight_text import SvmlightBlock, cut, parse_svmlight
 from thresher.data.encode import Block, Encoder, Origin, Sparse
 from thresher.data.errors import BadCell, DataError
+from thresher.data.files import BLOCK_BYTES, STDIN, TextBlock, text_blocks
 from thresher.data.infer import Wishes, infer_target, with_layout
 from thresher.data.schema import MOST_FEATURES, Schema
 from thresher.data.source import Files, Source, sample_rows, sampled_enough
-from thresher.data.text import BLOCK_BYTES, STDIN, TextBlock, text_blocks
 
 __all__ = ["SvmlightSource"]
 

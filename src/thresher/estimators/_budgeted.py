@@ -20,11 +20,11 @@ from thresher.estimators._progress import FitEvent
 from thresher.estimators._relevance import weighed
 from thresher.estimators._stream import stream_chunk
 from thresher.kernels import RBF, Kernel
+from thresher.kernels.expansion import packed, scores
 from thresher.losses import Hinge
 from thresher.registry import resolve
 from thresher.solvers import Chunk, Status, driver
 from thresher.solvers.budgeted import Budgeted, OneOutput
-from thresher.solvers.expansion import packed, scores
 
 __all__ = ["BudgetedModel"]
 

@@ -24,7 +24,6 @@ from thresher.estimators._progress import Held, Progress
 from thresher.estimators._relevance import weighed
 from thresher.estimators._stream import RowStream
 from thresher.maps import (
-    BY_NAME,
     ForestFeatures,
     FourierFeatures,
     LocalNystroem,
@@ -34,6 +33,7 @@ from thresher.maps import (
 from thresher.maps.base import FeatureMap
 from thresher.maps.terms import is_terms
 from thresher.penalties import L2, Penalty
+from thresher.registry import MAPS
 from thresher.solvers import (
     AveragedSGD,
     Chunk,
@@ -59,7 +59,6 @@ _MOST_FEATURES = 4000
 # Where the loss is not smooth: the dual's passes soon leave most rows out, and cost no more than
 # averaged SGD's below so many rows for each feature.
 _ROWS_PER_FEATURE = 32
-MAPS = tuple(BY_NAME)
 
 
 class KernelModel(LinearModel):
@@ -102,7 +101,9 @@ class KernelModel(LinearModel):
     def _make_map(self) -> Any:
         if not isinstance(self.map, str):
             if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
-                raise TypeError(f"map must be one of {MAPS} or a transformer, got {self.map!r}")
+                raise TypeError(
+                    f"map must be one of {tuple(MAPS)} or a transformer, got {self.map!r}"
+                )
             return clone(self.map)
         seed = seed_from(self.random_state)
         if self.map in ("nystroem", "local"):
@@ -118,7 +119,7 @@ class KernelModel(LinearModel):
             return ForestFeatures(self.n_components, n_jobs=self.n_jobs, random_state=seed)
         if self.map == "terms":
             return TermFeatures()
-        raise ValueError(f"map={self.map!r} is unknown: give a transformer or one of {MAPS}")
+        raise ValueError(f"map={self.map!r} is unknown: give a transformer or one of {tuple(MAPS)}")
 
     def _learn_map(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int

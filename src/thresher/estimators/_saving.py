@@ -25,23 +25,21 @@ from thresher.estimators._input import Units
 from thresher.estimators._saved import KINDS, Saved
 from thresher.estimators._stream import RowStream
 from thresher.maps import (
-    BY_NAME,
     ForestFeatures,
     FourierFeatures,
     LocalNystroem,
     Nystroem,
     TermFeatures,
-    name_of,
 )
 from thresher.maps.forest import Trees
-from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS
+from thresher.registry import KERNELS, LOSSES, MAPS, PENALTIES, SOLVERS, Names
 
 __all__ = [
     "from_document", "kept_parameters", "packed", "packed_attributes", "saved_kind", "to_document",
     "unpacked",
 ]  # fmt: skip
 
-_NAMED: dict[str, dict[str, Any]] = {
+_NAMED: dict[str, Names] = {
     "loss": LOSSES, "penalty": PENALTIES, "solver": SOLVERS, "kernel": KERNELS,
 }  # fmt: skip
 
@@ -135,7 +133,7 @@ def kept_parameters(estimator: Any) -> dict[str, Any]:
     by its name and its own parameters."""
     kept = _without_chance(estimator.get_params(deep=False))
     kept.pop("callbacks", None)
-    name = name_of(kept.get("map"))
+    name = MAPS.name_of(type(kept.get("map")))
     if name is not None:
         own = _without_chance(kept["map"].get_params(deep=False))
         kept["map"] = {"map": name, **{key: packed(value) for key, value in own.items()}}
@@ -156,9 +154,9 @@ def _remade(parameters: dict[str, Any]) -> dict[str, Any]:
         return parameters
     own = dict(described)
     name = own.pop("map", None)
-    cls = BY_NAME.get(name) if isinstance(name, str) else None
+    cls = MAPS.get(name) if isinstance(name, str) else None
     if cls is None:
-        raise BadFile(f"unknown map {name!r:.100}; known: {', '.join(BY_NAME)}")
+        raise BadFile(f"unknown map {name!r:.100}; known: {', '.join(MAPS)}")
     unknown = sorted(set(own) - set(inspect.signature(cls).parameters))
     if unknown:
         raise BadFile(f"{cls.__name__} has no {unknown[0][:100]!r}, which the file gives")

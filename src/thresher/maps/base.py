@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher._seed import seed_from
-from thresher.maps.gram import blocks
+from thresher.kernels.gram import blocks
 
 __all__ = ["FeatureMap"]
 

@@ -23,8 +23,8 @@ from numba import njit
 
 from thresher._random import generator
 from thresher.kernels import Kernel
-from thresher.maps._matrix import stack
-from thresher.maps.gram import gram, self_values
+from thresher.kernels.gram import gram, self_values
+from thresher.kernels.matrices import stack
 
 __all__ = ["EntropySample", "entropy"]
 

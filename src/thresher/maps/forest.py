@@ -36,9 +36,9 @@ from scipy.sparse import csr_matrix
 from thresher._random import generator
 from thresher._rows import as_rows
 from thresher._threads import threads
-from thresher.maps._matrix import canonical
+from thresher.kernels.gram import blocks
+from thresher.kernels.matrices import canonical
 from thresher.maps.base import FeatureMap
-from thresher.maps.gram import blocks
 from thresher.maps.levels import Levels
 
 __all__ = ["ForestFeatures", "is_forest", "usual_share", "usual_trees"]

@@ -24,9 +24,9 @@ import numpy as np
 from thresher._random import generator
 from thresher._rows import as_rows
 from thresher.kernels import RBF, Exponential, Kernel
+from thresher.kernels.gram import blocks, inner_products
+from thresher.kernels.width import resolve_kernel
 from thresher.maps.base import FeatureMap
-from thresher.maps.gram import blocks, inner_products
-from thresher.maps.width import resolve_kernel
 
 __all__ = ["FourierFeatures"]
 

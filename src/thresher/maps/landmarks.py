@@ -27,8 +27,8 @@ from scipy.sparse import csr_matrix
 
 from thresher._random import generator
 from thresher.kernels import Kernel
+from thresher.kernels.gram import blocks, gram, self_values, squares
 from thresher.maps.entropy import entropy
-from thresher.maps.gram import blocks, gram, self_values, squares
 from thresher.maps.pilot import pilot_loss
 from thresher.maps.whitening import whitening
 

@@ -21,11 +21,11 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from thresher._random import generator
-from thresher.maps._matrix import stack
+from thresher.kernels.matrices import stack
+from thresher.kernels.width import resolve_kernel
 from thresher.maps.base import FeatureMap
 from thresher.maps.landmarks import LANDMARKS, lloyd, nearest, subset_size
 from thresher.maps.nystroem import Nystroem
-from thresher.maps.width import resolve_kernel
 
 __all__ = ["LocalNystroem", "rows_per_cell"]
 

@@ -20,13 +20,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, validate_data
 
 from thresher._random import generator, uniform
-from thresher.maps._matrix import distinct, stack
+from thresher.kernels.gram import Points, blocks, gram
+from thresher.kernels.matrices import distinct, stack
+from thresher.kernels.width import resolve_kernel
 from thresher.maps.base import _CHECKS, FeatureMap
 from thresher.maps.entropy import EntropySample
-from thresher.maps.gram import Points, blocks, gram
 from thresher.maps.landmarks import LANDMARKS, subset_size
 from thresher.maps.whitening import Basis, whitening
-from thresher.maps.width import resolve_kernel
 
 __all__ = ["Nystroem"]
 

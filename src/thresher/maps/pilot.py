@@ -14,7 +14,7 @@ from scipy.linalg import solve
 
 from thresher._random import generator
 from thresher.kernels import Kernel
-from thresher.maps.gram import Points, gram
+from thresher.kernels.gram import Points, gram
 from thresher.maps.whitening import whitening
 
 __all__ = ["pilot_features", "pilot_loss", "targets_of"]

@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from thresher._random import generator
 from thresher.kernels import RBF
-from thresher.maps.gram import Points
+from thresher.kernels.gram import Points
 from thresher.maps.pilot import pilot_features, targets_of
 
 __all__ = ["MOST_FEATURES", "relevance", "slopes"]

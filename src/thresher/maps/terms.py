@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from thresher.maps._matrix import canonical
+from thresher.kernels.gram import blocks
+from thresher.kernels.matrices import canonical
 from thresher.maps.base import FeatureMap
-from thresher.maps.gram import blocks
 
 __all__ = ["TermFeatures", "is_terms"]
 

@@ -15,6 +15,7 @@ from thresher._rows import Rows
 from thresher._terms import capabilities
 from thresher.losses import Loss
 from thresher.penalties import Penalty
+from thresher.registry import LOSSES, PENALTIES
 from thresher.schedules import Schedule
 
 __all__ = [
@@ -249,8 +250,6 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
 
 
 def _alternatives(role: str, needs: frozenset[str]) -> str:
-    from thresher.registry import LOSSES, PENALTIES
-
     table = LOSSES if role == "loss" else PENALTIES
     names = [name for name, cls in table.items() if needs <= _class_capabilities(cls)]
     return f"these do: {', '.join(names)}" if names else "no built-in one does"

@@ -35,11 +35,11 @@ from numba import njit
 from thresher._lanes import LANES
 from thresher._random import uniform
 from thresher._terms import Term, capabilities
-from thresher.kernels import RBF, Kernel
+from thresher.kernels import RBF, Kernel, expansion
+from thresher.kernels.expansion import packed, swift
 from thresher.losses import Loss
-from thresher.solvers import expansion, merging
+from thresher.solvers import merging
 from thresher.solvers.base import Chunk
-from thresher.solvers.expansion import packed, swift
 
 __all__ = ["MAINTENANCE", "Budgeted", "BudgetedState", "CrammerSinger", "OneOutput"]
 

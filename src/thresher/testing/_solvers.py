@@ -75,7 +75,7 @@ def check_solver(
 
 
 def _first_compatible(
-    table: dict[str, Any], preferred: Iterable[str], needs: frozenset[str], **fields: Any
+    table: registry.Names, preferred: Iterable[str], needs: frozenset[str], **fields: Any
 ) -> Any:
     for name in (*preferred, *table):
         cls = table[name]

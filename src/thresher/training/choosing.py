@@ -10,12 +10,12 @@ import numpy as np
 
 from thresher._threads import cores
 from thresher.data import Schema
-from thresher.training.at_hand import AtHand, first_rows, rows_in_memory
+from thresher.race.auto import contestants
+from thresher.race.capacity import rescaled
+from thresher.race.race import Race
+from thresher.race.runner import Trial
 from thresher.training.intake import Intake
-from thresher.tune.auto import contestants
-from thresher.tune.capacity import rescaled
-from thresher.tune.race import Race
-from thresher.tune.runner import Trial
+from thresher.training.sample import Sample, first_rows, rows_in_memory
 
 __all__ = ["Choice", "choose", "for_all_rows"]
 
@@ -60,6 +60,6 @@ def choose(
     return Choice(learner, estimator, reason, [t.as_dict() for t in outcome.trials])
 
 
-def for_all_rows(params: dict[str, Any], rows: AtHand, intake: Intake) -> dict[str, Any]:
+def for_all_rows(params: dict[str, Any], rows: Sample, intake: Intake) -> dict[str, Any]:
     """Settings that were found on some rows, for all."""
     return rescaled(params, rows.size, intake.rows) if intake.rows else params

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from thresher.search.criteria import auc
 from thresher.training.sampled import Sampled
-from thresher.tune.criteria import auc
 
 __all__ = ["ClassificationMetrics", "RegressionMetrics", "metrics_for"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from thresher.data import Batch, Schema
 from thresher.solvers import Result, Status
 from thresher.training.checkpoint import Checkpointer
+from thresher.training.heldout import Judge, history_line
 from thresher.training.intake import Intake
-from thresher.training.judge import Judge, history_line
 from thresher.training.learners import model_size
 from thresher.training.stream import Job
 

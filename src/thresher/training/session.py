@@ -21,10 +21,10 @@ from thresher.solvers import Solver, Status
 from thresher.training.by_partial_fit import PartialFits, fed_job, new_fed_job, settle
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path, linear_job
 from thresher.training.choosing import Choice, choose
+from thresher.training.heldout import Judge
 from thresher.training.holdout import HoldOut
 from thresher.training.in_memory import fit_in_memory
 from thresher.training.intake import Intake, take_in
-from thresher.training.judge import Judge
 from thresher.training.learners import described, make_estimator, model_size
 from thresher.training.model import Model
 from thresher.training.stream import Job
@@ -121,7 +121,7 @@ def train(
     criterion, search, cv, study : of the tuning: what makes settings better ("error", "auc",
         "log_loss", "sparse_error"; "mse", "mae", "r2"), how to search, on which folds, and a file
         that keeps the trials, so that a search that was killed goes on
-        (see :class:`thresher.tune.TunedClassifier`)
+        (see :class:`thresher.search.TunedClassifier`)
     listener : called with a :class:`Progress` now and then
 
     Examples

@@ -19,16 +19,16 @@ import numpy as np
 from sklearn.base import clone
 
 from thresher.data.errors import nearest
-from thresher.training.at_hand import AtHand, first_rows, rows_in_memory, stratified_rows
+from thresher.search.criteria import CRITERIA, Criterion, resolve_criterion
+from thresher.search.records import plain
+from thresher.search.space import Space
+from thresher.search.spaces import context_of, space_for
 from thresher.training.choosing import Choice, for_all_rows
 from thresher.training.intake import Intake
-from thresher.tune.criteria import CRITERIA, Criterion, resolve_criterion
-from thresher.tune.records import plain
-from thresher.tune.space import Space
-from thresher.tune.spaces import context_of, space_for
+from thresher.training.sample import Sample, first_rows, rows_in_memory, stratified_rows
 
 if TYPE_CHECKING:
-    from thresher.tune import TrialEvent
+    from thresher.search import TrialEvent
 
 __all__ = ["Tuner", "Tuning"]
 
@@ -41,7 +41,7 @@ _STOPPED = dict.fromkeys(("interrupted", "stopped by a callback"), "on request")
 
 @dataclass(frozen=True)
 class Tuning:
-    """How to tune: so many settings, judged by a criterion on folds; see ``thresher.tune``."""
+    """How to tune: so many settings, judged by a criterion on folds; see ``thresher.search``."""
 
     trials: int
     criterion: str | None = None
@@ -73,7 +73,7 @@ class Tuning:
 
     def check(self, estimator: Any, task: str, resuming: bool) -> None:
         """Refuse what cannot work, before any row is read."""
-        from thresher.tune.strategy import make_strategy  # loads a database's packages
+        from thresher.search.strategy import make_strategy  # loads a database's packages
 
         if self.trials < 1:
             raise ValueError(f"tune={self.trials} settings are none: ask for some, tune=40")
@@ -125,7 +125,7 @@ class Tuner:
 
     # ------------------------------------------------------------ the rows
 
-    def _rows(self, intake: Intake) -> AtHand:
+    def _rows(self, intake: Intake) -> Sample:
         if intake.kept is not None:
             return rows_in_memory(intake, self.classes)
         if intake.rows is None:  # they can be read only once, or were not to be counted
@@ -138,8 +138,8 @@ class Tuner:
 
     # ------------------------------------------------------------ the search
 
-    def _searched(self, estimator: Any, rows: AtHand, intake: Intake) -> tuple[Any, list[str]]:
-        from thresher.tune import TunedClassifier, TunedRegressor
+    def _searched(self, estimator: Any, rows: Sample, intake: Intake) -> tuple[Any, list[str]]:
+        from thresher.search import TunedClassifier, TunedRegressor
 
         how, candidate = self.how, self._candidate(estimator, rows, intake)
         search = (TunedClassifier if self.classes.size else TunedRegressor)(
@@ -154,9 +154,9 @@ class Tuner:
         texts = {str(w.message): None for w in caught if w.category is UserWarning}
         return search, [t for t in texts if "search ended" not in t]
 
-    def _fit(self, search: Any, rows: AtHand) -> None:
+    def _fit(self, search: Any, rows: Sample) -> None:
         """An interrupt ends the search; what it has found by then is kept."""
-        from thresher.tune import SearchFailed
+        from thresher.search import SearchFailed
 
         try:
             search.fit(rows.X, rows.y, sample_weight=rows.weight)
@@ -177,7 +177,7 @@ class Tuner:
     def _tell(self, stage: str, trials: int, best: float | None) -> None:
         self.told(stage, trials, {"criterion": self.criterion.name, "best": best})
 
-    def _candidate(self, estimator: Any, rows: AtHand, intake: Intake) -> Any:
+    def _candidate(self, estimator: Any, rows: Sample, intake: Intake) -> Any:
         """A copy to try settings with, as they would do on all rows."""
         candidate = clone(estimator)
         if self.passes is not None:
@@ -191,7 +191,7 @@ class Tuner:
             candidate.calibrate = None  # costs fits, and changes no label and no order
         return candidate
 
-    def _space(self, candidate: Any, rows: AtHand) -> Space:
+    def _space(self, candidate: Any, rows: Sample) -> Space:
         """What the learner declares, without what the user has set."""
         declared, context = space_for(candidate, rows.X, rows.y), context_of(candidate)
         given = _given(self.params)
@@ -210,7 +210,7 @@ class Tuner:
 
     # ------------------------------------------------------------ telling
 
-    def _story(self, search: Any, rows: AtHand, helped: bool) -> dict[str, Any]:
+    def _story(self, search: Any, rows: Sample, helped: bool) -> dict[str, Any]:
         """What reports need; plain numbers and words."""
         how, study = self.how, self.how.study
         return {

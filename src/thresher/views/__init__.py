@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thresher.views.boundary import plot_boundary
-    from thresher.views.report import write_report
+    from thresher.views.charts.boundary import plot_boundary
+    from thresher.views.report.build import write_report
 
-_HOME = {"plot_boundary": "boundary", "write_report": "report"}
+_HOME = {"plot_boundary": "charts.boundary", "write_report": "report.build"}
 
 __all__ = ["plot_boundary", "write_report"]
 

@@ -1,0 +1,294 @@
+"""``AutoClassifier`` and ``AutoRegressor``: the best model that can be had in a given time."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from thresher import estimators
+from thresher._seed import seed_from
+from thresher._threads import threads
+from thresher.estimators import _calibration, _input
+from thresher.maps import ForestFeatures, TermFeatures
+from thresher.race.capacity import FEW_TREES
+from thresher.race.race import Outcome, Race
+from thresher.race.runner import Trial
+
+__all__ = ["AutoClassifier", "AutoRegressor", "contestants"]
+
+_SETTING_OUT = 0.9  # share of the budget for the race: the rest is the final fit's and the judge's
+_MORE = 1.1  # times the rows of the winner, from which on another fit is worth its time
+_HELD_OUT, _MOST_HELD_OUT = 0.1, 20_000
+_MOST_FOR_TREES = 10_000  # features: beyond, most nodes would not meet one that matters
+
+
+def contestants(
+    regression: bool, sparse: bool, features: int, seed: int | None = 0, jobs: int | None = None
+) -> dict[str, Any]:
+    """The learners that race, with defaults that suit dense or sparse rows.
+
+    ``jobs``: threads of those that can use several well.
+    """
+    forest = ForestFeatures(FEW_TREES, n_jobs=jobs, random_state=seed)
+    known = (_regressors if regression else _classifiers)(sparse, forest, seed)
+    if not sparse:
+        del known["weighted terms"]
+    if features > _MOST_FOR_TREES:
+        del known["forest kernel"]
+    return known
+
+
+def _regressors(sparse: bool, forest: ForestFeatures, seed: int | None) -> dict[str, Any]:
+    common: dict[str, Any] = {"scale": not sparse, "random_state": seed}
+    return {
+        "linear": estimators.LinearRegressor(**common),
+        "sparse linear": estimators.LinearRegressor(penalty="l1", **common),
+        "weighted terms": estimators.KernelRegressor(map=TermFeatures(), random_state=seed),
+        "kernel": estimators.KernelRegressor(**common),
+        "local kernel": estimators.KernelRegressor(map="local", **common),
+        "forest kernel": estimators.KernelRegressor(map=forest, random_state=seed),
+        "budgeted": estimators.BudgetedRegressor(**common),
+    }
+
+
+def _classifiers(sparse: bool, forest: ForestFeatures, seed: int | None) -> dict[str, Any]:
+    common: dict[str, Any] = {"scale": not sparse, "random_state": seed}
+    return {
+        "linear": estimators.LinearClassifier(**common),
+        "sparse linear": estimators.LinearClassifier("logistic", penalty="l1", **common),
+        "weighted terms": estimators.KernelClassifier(map=TermFeatures(), random_state=seed),
+        "hyperplanes": estimators.MultiHyperplaneClassifier(**common),
+        "kernel": estimators.KernelClassifier(**common),
+        "local kernel": estimators.KernelClassifier(map="local", **common),
+        "forest kernel": estimators.KernelClassifier(map=forest, random_state=seed),
+        "budgeted": estimators.BudgetedClassifier(**common),
+    }
+
+
+class _Auto(BaseEstimator):
+    """What the two share: hold out, race, judge the winner, fit it on all rows.
+
+    The estimate is that of the model that won: the last one has seen the held-out rows too.
+    """
+
+    _regression: bool
+
+    def __init__(
+        self, budget: float = 60.0, *, learners: Any = None, n_jobs: int | None = -1,
+        random_state: Any = None, verbose: int = 0,
+    ):  # fmt: skip
+        self.budget = budget
+        self.learners = learners
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _race(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> tuple[Race, Any]:
+        """Fit and judge ``best_estimator_``; the winner as the race has judged it comes too."""
+        if not (np.isfinite(self.budget) and self.budget > 0.0):
+            raise ValueError(f"budget must be a positive number of seconds, got {self.budget}")
+        started = time.monotonic()
+        seed = seed_from(self.random_state)
+        held, rest = self._hold_out(y, seed)
+        given = None if weight is None else weight[rest]
+        runners = self._runners(X, seed)
+        deadline = started + _SETTING_OUT * self.budget
+        race = Race(
+            runners, X[rest], y[rest], given, self._regression, deadline, seed, self._told,
+            threads(self.n_jobs), rows=y.size,
+        )  # fmt: skip
+        outcome = race.run()
+        self.held_out_score_ = self._score(outcome.winner.model, X[held], y[held])
+        self.best_estimator_ = self._final(X, y, weight, outcome, race, started)
+        self.learner_, self.best_params_ = outcome.name, outcome.params
+        self.reason_, self.trials_ = outcome.reason, [t.as_dict() for t in outcome.trials]
+        self.seconds_ = time.monotonic() - started
+        return race, outcome.winner.model
+
+    def _runners(self, X: Any, seed: int) -> dict[str, Any]:
+        known = contestants(
+            self._regression, hasattr(X, "indptr"), X.shape[1], seed, threads(self.n_jobs)
+        )
+        if self.learners is None:
+            return known
+        if isinstance(self.learners, dict):
+            return dict(self.learners)
+        unknown = [name for name in self.learners if name not in known]
+        if unknown:
+            raise ValueError(f"learner {unknown[0]!r} is unknown: choose from {', '.join(known)}")
+        return {name: known[name] for name in self.learners}
+
+    def _hold_out(self, y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        if y.size < 20:
+            raise ValueError(f"{y.size} rows are too few to choose a learner and to judge it")
+        rows = np.random.default_rng([seed, 1]).permutation(y.size)
+        size = min(max(int(_HELD_OUT * y.size), 1), _MOST_HELD_OUT)
+        return np.sort(rows[:size]), np.sort(rows[size:])
+
+    def _final(
+        self, X: Any, y: np.ndarray, weight: np.ndarray | None, outcome: Outcome, race: Race,
+        started: float,
+    ) -> Any:  # fmt: skip
+        """The winner on all rows, or as many as there is time for; else as it was judged.
+
+        The last fit has seen the rows that the winner was judged on: one that does clearly worse on
+        them nevertheless has gone wrong.
+        """
+        judged, self.rows_ = outcome.winner, outcome.rows
+        left, rows = started + self.budget - time.monotonic(), int(y.size)
+        while rows >= _MORE * outcome.rows and judged.again(rows) > left:
+            rows = int(0.9 * rows)
+        seen = outcome.rows == race.train.size and not race.refit
+        if seen or rows < _MORE * outcome.rows:
+            return judged.model
+        part = np.random.default_rng([seed_from(self.random_state), 2]).permutation(y.size)[:rows]
+        some = slice(None) if rows == y.size else np.sort(part)
+        given = None if weight is None else weight[some]
+        model = self._fitted(outcome.grown(rows, left), X[some], y[some], given, started)
+        if race.is_worse(model, judged):
+            return judged.model
+        self.rows_ = rows
+        return model
+
+    def _fitted(
+        self, model: Any, X: Any, y: np.ndarray, weight: np.ndarray | None, started: float
+    ) -> Any:
+        hard = started + 1.05 * self.budget
+        jobs = {"n_jobs", "map__n_jobs"} & model.get_params().keys()
+        model.set_params(**dict.fromkeys(jobs, self.n_jobs))
+        model.set_params(callbacks=[lambda event: time.monotonic() > hard])
+        model.fit(X, y, sample_weight=weight)
+        return model.set_params(callbacks=None)
+
+    def _score(self, model: Any, X: Any, y: np.ndarray) -> float:
+        raise NotImplementedError
+
+    def _told(self, trial: Trial) -> None:
+        if self.verbose:
+            loss = f"loss {trial.loss:.4g}" if not trial.problem else f"failed: {trial.problem}"
+            line = f"{trial.runner}  {trial.rows} rows  {loss}  {trial.seconds:.2f} s"
+            print(f"[thresher] {line}", flush=True)
+
+    def predict(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = True  # the clock decides how much is tried
+        return tags
+
+
+_SHARED = """
+    Parameters
+    ----------
+    budget : float, default=60
+        Seconds, all in all; a single fit that is longer than foreseen is stopped.
+    learners : list of names, dict of estimators, or None, default=None
+        Who races; None: all that fit the task.
+    n_jobs : int or None, default=-1
+        Settings that are tried at a time, each in a thread; -1: as many as there are cores.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        Print a line for every fit.
+
+    Attributes
+    ----------
+    best_estimator_ : the winner, fitted on all rows
+    learner_, best_params_, reason_ : who won, with which settings, and why
+    held_out_score_ : float
+        {measure} on a tenth of the rows that the race has not seen, by the model that won it;
+        the last fit, on more rows, should be better.
+    trials_ : list of dict
+        Everything that was tried.
+    rows_ : int
+        Rows that the winner was fitted on; fewer than all where the time ran out.
+    seconds_ : float
+"""
+
+
+class AutoClassifier(ClassifierMixin, _Auto):
+    __doc__ = f"""The best classifier in ``budget`` seconds, with calibrated probabilities.
+
+    Linear, sparse linear, multi-hyperplane, fixed-size kernel (also in cells, and of a forest) and
+    budgeted learners race, on sparse rows also a linear one on weighted terms (see
+    ``thresher.race.race``); where the best is not clearly better than a model of at most half its
+    size, that one is taken.
+{_SHARED.format(measure="Share of right predictions")}
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from thresher import AutoClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = AutoClassifier(budget=20, learners=["linear"], random_state=0).fit(X, y)
+    >>> bool(model.held_out_score_ > 0.9)
+    True
+    """
+
+    _regression = False
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoClassifier:
+        X, y = _input.checked_Xy(self, X, y, reset=True, numeric=False)
+        self.classes_ = np.unique(y)
+        if self.classes_.size < 2:
+            raise ValueError(f"classification needs at least two classes, got {self.classes_}")
+        weight = _input.check_weight(sample_weight, X)
+        self._calibrate(*self._race(X, y, weight))
+        return self
+
+    def _score(self, model: Any, X: Any, y: np.ndarray) -> float:
+        return float(np.mean(model.predict(X) == y))
+
+    def _calibrate(self, race: Race, judged: Any) -> None:
+        """On the scores that the winner gave to rows it had not seen."""
+        rows = race.validation
+        scores = np.reshape(judged.decision_function(race.X[rows]), (rows.size, -1))
+        known = judged.classes_
+        codes = np.searchsorted(known, race.y[rows])
+        inside = np.isin(race.y[rows], known)
+        if known.size < self.classes_.size or np.unique(codes[inside]).size < 2:
+            self.calibrator_ = None
+            return
+        weight = None if race.weight is None else race.weight[rows][inside]
+        self.calibrator_ = _calibration.calibrate(scores[inside], codes[inside], weight, "sigmoid")
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Calibrated on the validation rows of the race."""
+        scores = self.decision_function(X)
+        if self.calibrator_ is None:
+            raise ValueError("too few rows of some class to calibrate probabilities on")
+        return self.calibrator_(scores[:, None] if scores.ndim == 1 else scores)
+
+
+class AutoRegressor(RegressorMixin, _Auto):
+    __doc__ = f"""The best regression in ``budget`` seconds.
+
+    Linear, sparse linear, fixed-size kernel (also in cells, and of a forest) and budgeted learners
+    race, on sparse rows also a linear one on weighted terms (see ``thresher.race.race``).
+{_SHARED.format(measure="R2")}
+    """
+
+    _regression = True
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoRegressor:
+        X, y = _input.checked_Xy(self, X, y, reset=True, numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        self._race(X, y, _input.check_weight(sample_weight, X))
+        return self
+
+    def _score(self, model: Any, X: Any, y: np.ndarray) -> float:
+        miss = model.predict(X) - y
+        spread = float(np.sum((y - y.mean()) ** 2))
+        return 1.0 - float(np.sum(miss**2)) / max(spread, 1e-300)

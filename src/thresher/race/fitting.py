@@ -1,0 +1,97 @@
+"""The fits of a race: on some rows, judged on others, side by side in threads.
+
+The compiled loops do not hold Python's lock.  Fits that keep several threads busy themselves run
+alone.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from thresher.race.runner import Attempt, Runner, Trial
+
+__all__ = ["Fitting", "finish"]
+
+
+class Fitting:
+    """Rows, and ``jobs`` threads that fit on parts of them; ``told`` hears of every fit."""
+
+    def __init__(
+        self, X: Any, y: np.ndarray, weight: np.ndarray | None, regression: bool, jobs: int,
+        told: Callable[[Trial], None] | None,
+    ):  # fmt: skip
+        self.X, self.y, self.weight, self.regression = X, y, weight, regression
+        self.jobs, self.told, self.lock = jobs, told, threading.Lock()
+
+    def __enter__(self) -> Fitting:
+        self.pool = ThreadPoolExecutor(self.jobs)
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self.pool.shutdown()
+
+    def all(self, fits: Sequence[tuple[Runner, Callable[[], None]]]) -> None:
+        """Wait for fits of runners; those that are wide come one by one, after the others."""
+        finish([self.pool.submit(fit) for runner, fit in fits if not runner.is_wide])
+        for runner, fit in fits:
+            if runner.is_wide:
+                fit()
+
+    def attempt(
+        self, runner: Runner, params: dict[str, Any], part: np.ndarray, judges: np.ndarray,
+        until: float,
+    ) -> Attempt:  # fmt: skip
+        """A fit on the rows ``part`` that ends with the first pass after ``until``."""
+        started = time.monotonic()
+        model, misses, problem = None, np.array([math.inf]), ""
+        try:
+            model = clone(runner.estimator).set_params(**params)
+            model.set_params(callbacks=[lambda event: time.monotonic() > until])
+            weight = None if self.weight is None else self.weight[part]
+            model.fit(self.X[part], self.y[part], sample_weight=weight)
+            misses = self.misses(model, judges)
+            model.callbacks = None
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            problem = str(error)[:200]
+        seconds, loss = time.monotonic() - started, float(np.mean(misses))
+        size = 0 if problem else _size(model)
+        trial = Trial(runner.name, params, int(part.size), loss, seconds, size, problem)
+        if self.told is not None:
+            with self.lock:
+                self.told(trial)
+        return Attempt(trial, model, misses)
+
+    def misses(self, model: Any, rows: np.ndarray) -> np.ndarray:
+        """1 for every row in the wrong class, or its squared miss."""
+        predicted, y = model.predict(self.X[rows]), self.y[rows]
+        if self.regression:
+            return (predicted - y) ** 2
+        return (predicted != y).astype(np.float64)
+
+
+def finish(running: Iterable[Future[None]]) -> None:
+    """Wait for fits, and hear of what went wrong."""
+    for future in running:
+        future.result()
+
+
+def _size(model: Any) -> int:
+    """Numbers that a model needs to predict."""
+    made = getattr(model, "map_", None)
+    arrays = [
+        getattr(model, "dual_coef_", getattr(model, "coef_", None)),
+        getattr(model, "support_vectors_", None),
+        getattr(made, "landmarks_", None),
+        *getattr(made, "trees_", ()),
+    ]
+    return sum(
+        int(a.nnz if hasattr(a, "nnz") else np.count_nonzero(a)) for a in arrays if a is not None
+    )

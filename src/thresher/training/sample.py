@@ -1,0 +1,98 @@
+"""The rows that settings are sought on: all where they fit in memory, a sample where they do not.
+
+A sample of a stream is stratified: every class has its share of it, to the row, and which of its
+members are taken is a function of the seed and their place in the data.  It costs one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thresher._random import generator
+from thresher.data import Batch
+from thresher.data.dataset import gathered
+from thresher.data.encode import Block
+from thresher.training.holdout import block_of
+from thresher.training.intake import Intake
+from thresher.training.model import matrix_of
+
+__all__ = ["Sample", "first_rows", "rows_in_memory", "stratified_rows"]
+
+_SAMPLING = 2  # the counter that sets these draws apart from those of the held-out rows
+
+
+class Sample(NamedTuple):
+    """Rows to learn from, none of them held out, and how they were come by."""
+
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    told: str = ""  # "" if these are all rows
+
+    @property
+    def size(self) -> int:
+        return int(self.y.size)
+
+
+def rows_in_memory(intake: Intake, classes: np.ndarray) -> Sample:
+    """All of them, side by side; the intake keeps its windows."""
+    assert intake.kept is not None
+    blocks = (block_of(b).taken(~intake.hold.mask(b)) for b in intake.kept)
+    return _of(next(gathered(blocks, max(intake.rows or 0, 1))), intake, classes)
+
+
+def first_rows(intake: Intake, classes: np.ndarray) -> Sample:
+    """Those that the learner is prepared on."""
+    return _of(intake.sample, intake, classes, f"the first {intake.sample.size:,} rows")
+
+
+def stratified_rows(
+    intake: Intake, classes: np.ndarray, rows: int, least: int, seed: int,
+    told: Callable[[int], None] = lambda rows: None,
+) -> Sample:  # fmt: skip
+    """About ``rows`` of the rows that are not held out, at least ``least`` of every class.
+
+    The first look must have counted them, and the data be readable again.
+    """
+    assert intake.rows is not None
+    counts = np.array([intake.rows]) if intake.class_counts is None else intake.class_counts
+    quota = np.round(rows * counts / max(counts.sum(), 1)).astype(np.int64)
+    quota = np.minimum(np.maximum(quota, least), counts)
+    # A little more than is needed is picked up on the way; the smallest draws of each class stay.
+    within = np.minimum((quota + 4.0 * np.sqrt(quota) + 4.0) / np.maximum(counts, 1), 1.0)
+    blocks, draws = [], []
+    for batch in intake.windows():
+        drawn = generator(seed, _SAMPLING, batch.first).random(batch.size)
+        near = ~intake.hold.mask(batch) & (drawn < within[_strata(batch, classes)])
+        blocks.append(block_of(batch).taken(near))
+        draws.append(drawn[near])
+        told(batch.first + batch.size)
+    drawn = np.concatenate(draws)
+    block = next(gathered(blocks, max(drawn.size, 1)))
+    chosen = block.taken(_lowest(drawn, _strata(block, classes), quota))
+    said = f"a stratified sample of {chosen.size:,} of {intake.rows:,} rows"
+    return _of(chosen, intake, classes, said)
+
+
+def _strata(rows: Batch | Block, classes: np.ndarray) -> np.ndarray:
+    """The class of each row; one class for all where the target is a number."""
+    assert rows.y is not None
+    return rows.y.astype(np.int64) if classes.size else np.zeros(rows.y.size, np.int64)
+
+
+def _lowest(draws: np.ndarray, strata: np.ndarray, quota: np.ndarray) -> np.ndarray:
+    """Positions, in order, of the ``quota[c]`` smallest draws of every stratum c."""
+    order = np.lexsort((draws, strata))
+    sizes = np.bincount(strata, minlength=quota.size)
+    rank = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.sort(order[rank < np.repeat(quota, sizes)])
+
+
+def _of(block: Block, intake: Intake, classes: np.ndarray, told: str = "") -> Sample:
+    assert block.y is not None
+    y = classes[block.y.astype(np.int64)] if classes.size else block.y
+    X = matrix_of(block.rows(intake.data.schema.n_features))
+    return Sample(X, y, block.weight, told)

@@ -1,0 +1,1 @@
+"""Charts as plain data, and who draws them."""

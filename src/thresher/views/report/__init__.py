@@ -1,0 +1,1 @@
+"""The page about a model: its sections, and what they are made from."""
