@@ -17,6 +17,7 @@ from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sklearn.base import BaseEstimator
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
@@ -44,6 +45,13 @@ def summary(value: Any) -> str:
     """The first sentence or paragraph of a docstring, as one line."""
     paragraph = inspect.cleandoc(value.__doc__ or "").partition("\n\n")[0]
     return plain(" ".join(paragraph.split()))
+
+
+def noted(env: BuildEnvironment, *found: Any) -> None:
+    """Build the page again when the source of one of these has changed."""
+    for value in found:
+        if path := inspect.getsourcefile(value):
+            env.note_dependency(path)
 
 
 def plain(text: str) -> str:
@@ -82,6 +90,7 @@ class Room(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         room = self.arguments[0]
         module = import_module(room)
+        noted(self.env, module)
         found = {name: getattr(module, name) for name in module.__all__}
         order = sorted(found, key=lambda name: not isinstance(found[name], type))
         text = [f".. py:currentmodule:: {room}", ""]
@@ -112,6 +121,7 @@ class NameTable(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         thresher = import_module("thresher")
+        noted(self.env, thresher)
         names = [name for name in thresher.__all__ if not name.startswith("__")]
         lines = []
         for name in sorted(names, key=str.lower):

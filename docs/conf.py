@@ -11,7 +11,7 @@ project = "Thresher"
 author = "the authors of Thresher"
 version = release = thresher.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "_reference"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "_reference", "_tables"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 default_role = "code"
 smartquotes = False  # quotation marks are those of Python, to be copied
