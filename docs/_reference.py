@@ -1,7 +1,7 @@
 """What Sphinx does not bring: rooms of the package, and formulas that need no script.
 
 ``.. room:: thresher.losses`` documents every name of a module's ``__all__``, so that no page lists
-names by hand; ``.. names:: thresher`` is a table of them with links.
+names by hand; ``.. names::`` is a table of those of ``thresher`` itself, with links.
 """
 
 from __future__ import annotations
