@@ -31,14 +31,13 @@ def check_solver(
     Sparse rows give what dense ones give; the result depends neither on how the rows are cut into
     chunks nor on an interruption; ``finish`` changes nothing; merging one state changes nothing;
     rows of weight zero might as well not be there; and training beats the model that is zero.
+    ``loss`` and ``penalty`` default to built-in ones that offer what the solver needs.
 
     Parameters
     ----------
     solver : Solver
     loss : Loss or None, default=None
-        None: a built-in one that offers what the solver needs.
     penalty : Penalty or None, default=None
-        None: a built-in one that offers what the solver needs.
     dtype : dtype, default=float64
         Precision of the rows.
     seed : int, default=0
