@@ -278,7 +278,7 @@ def _learning(path: Path) -> float:
     """Seconds to learn from all rows once, reading not counted."""
     from thresher.data import open_data
     from thresher.data.dataset import window_rows
-    from thresher.estimators._stream import stream_chunk
+    from thresher.estimators.feed import stream_chunk
     from thresher.losses import Logistic
     from thresher.penalties import L2
     from thresher.solvers import Problem

@@ -28,7 +28,7 @@ def seed_model() -> LinearClassifier:
 MODEL = seed_model()
 
 with atheris.instrument_imports(
-    include=["thresher.artifacts", "thresher.estimators._saving", "thresher.data.schema", "json"]
+    include=["thresher.artifacts", "thresher.estimators.saving", "thresher.data.schema", "json"]
 ):
     from thresher import load_model, save_model
     from thresher.artifacts.container import BadFile

@@ -115,7 +115,7 @@ def fit(
     chunk = chunk._replace(order=np.tile(rows, max(1, LONG_PASS // rows.size)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # candidates that hold every weight at zero are expected
-        result = driver.run(
+        result = driver.learn(
             solver, problem, chunk, driver.Plan(order="sampled", steps=trainer.steps)
         )
     coef, intercept = result.coef, float(result.intercept)

@@ -54,14 +54,14 @@ def test_asset_is_the_published_algorithm(star, start, layout):
 @pytest.mark.parametrize("theta", [None, 0.1])
 def test_asset_reaches_the_batch_optimum(star, theta):
     problem = Problem(Hinge(), L2(0.05), 8, fit_intercept=not star)
-    best = driver.run(
+    best = driver.learn(
         DualDescent(intercept_scaling=100.0),
         Problem(Hinge(), L2(0.05), 8, fit_intercept=not star, tol=1e-6),
         CHUNK,
         driver.Plan(passes=20_000),
     )
     optimum = driver.objective(problem, CHUNK, best.coef, best.intercept)
-    result = driver.run(ASSET(theta, star=star), problem, CHUNK, driver.Plan(passes=200))
+    result = driver.learn(ASSET(theta, star=star), problem, CHUNK, driver.Plan(passes=200))
     assert driver.objective(problem, CHUNK, result.coef, result.intercept) < 1.01 * optimum
 
 
@@ -83,9 +83,9 @@ def test_asset_options():
         (ASSET(rho=1.0), "rho"),
     ):
         with pytest.raises(ValueError, match=message):
-            driver.run(solver, problem, CHUNK, driver.Plan())
+            driver.learn(solver, problem, CHUNK, driver.Plan())
     with pytest.raises(ValueError, match="positive alpha"):
-        driver.run(ASSET(), Problem(Hinge(), L2(0.0), 8), CHUNK, driver.Plan())
+        driver.learn(ASSET(), Problem(Hinge(), L2(0.0), 8), CHUNK, driver.Plan())
 
 
 def test_asset_keeps_the_protocol():
@@ -111,7 +111,7 @@ def test_direct_solve_against_the_dual_system(layout):
     problem = Problem(LeastSquares(), L2(0.02), 8)
     weight = np.linspace(0.5, 1.5, 150)
     chunk = chunk_of(X, Y, layout, weight=weight)
-    result = driver.run(DirectLeastSquares(), problem, chunk, driver.Plan(passes=1))
+    result = driver.learn(DirectLeastSquares(), problem, chunk, driver.Plan(passes=1))
     coef, intercept = kkt(X, Y, 0.02 * 150, weight)
     np.testing.assert_allclose(result.coef, coef, atol=1e-8)
     assert result.intercept == pytest.approx(intercept, abs=1e-8)
@@ -139,7 +139,7 @@ def test_all_classes_share_the_matrix():
     codes = np.digitize(X[:, 0], [-0.2, 0.4]).astype(float)
     problem = Problem(LeastSquares(), L2(0.02), 8, outputs=3)
     chunk = chunk_of(X, codes)
-    joint = driver.run(DirectLeastSquares(), problem, chunk, driver.Plan(passes=1))
+    joint = driver.learn(DirectLeastSquares(), problem, chunk, driver.Plan(passes=1))
     for c in range(3):
         coef, intercept = kkt(X, np.where(codes == c, 1.0, -1.0), 3.0)
         np.testing.assert_allclose(joint.coef[c], coef, atol=1e-8)
@@ -162,14 +162,14 @@ def test_states_of_different_rows_merge_to_the_whole():
 def test_singular_and_weighted_penalties():
     constant = np.column_stack([X[:, :2], np.zeros(150), np.ones(150)])
     problem = Problem(LeastSquares(), L2(0.0), 4)
-    result = driver.run(DirectLeastSquares(), problem, chunk_of(constant, Y), driver.Plan(1))
+    result = driver.learn(DirectLeastSquares(), problem, chunk_of(constant, Y), driver.Plan(1))
     assert np.all(np.isfinite(result.coef))
     fit = constant @ result.coef + result.intercept
     best = np.column_stack([X[:, :2], np.ones(150)])
     wanted = best @ np.linalg.lstsq(best, Y, rcond=None)[0]
     np.testing.assert_allclose(fit, wanted, atol=1e-5)
     heavy = Problem(LeastSquares(), WeightedL2(np.array([1.0, 1e9] + [1.0] * 6), 0.1), 8)
-    coef = driver.run(DirectLeastSquares(), heavy, CHUNK, driver.Plan(1)).coef
+    coef = driver.learn(DirectLeastSquares(), heavy, CHUNK, driver.Plan(1)).coef
     assert abs(coef[1]) < 1e-6
 
 
@@ -179,4 +179,4 @@ def test_refuses_other_losses_and_huge_matrices():
         (Problem(LeastSquares(), L2(0.1), 50_000), "raise max_features"),
     ):
         with pytest.raises(ValueError, match=message):
-            driver.run(DirectLeastSquares(), problem, CHUNK, driver.Plan())
+            driver.learn(DirectLeastSquares(), problem, CHUNK, driver.Plan())

@@ -17,8 +17,8 @@ from thresher import (
     LinearClassifier,
 )
 from thresher.maps import ForestFeatures
-from thresher.race.auto import contestants
 from thresher.race.capacity import capacity, larger, rescaled, smaller, work
+from thresher.race.contestants import contestants
 from thresher.race.proposals import Proposals
 from thresher.race.race import Outcome, Race
 from thresher.race.runner import Attempt, Runner, Trial
@@ -30,7 +30,7 @@ def clock(monkeypatch):
     ticks = itertools.count()
     fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks))
     for module in ("auto", "race", "fitting", "finals"):
-        monkeypatch.setattr(f"thresher.search.{module}.time", fake)
+        monkeypatch.setattr(f"thresher.race.{module}.time", fake)
     monkeypatch.setattr("thresher._threads.cores", lambda: 1)
     return fake
 
@@ -177,9 +177,9 @@ def test_more_trees_are_more_work():
 
 
 def test_trees_race_unless_there_are_too_many_features():
-    for regression in (False, True):
-        assert "forest kernel" in contestants(regression, sparse=False, features=100)
-        assert "forest kernel" not in contestants(regression, sparse=True, features=50_000)
+    for task in ("classification", "regression"):
+        assert "forest kernel" in contestants(task, sparse=False, features=100)
+        assert "forest kernel" not in contestants(task, sparse=True, features=50_000)
 
 
 def test_trees_win_where_thresholds_count_and_units_say_nothing():

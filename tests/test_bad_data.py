@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from thresher.data import DataError, open_data, text
+from thresher.data import DataError, files, open_data
 from thresher.data.errors import BadCell, BadRows, nearest
 
 BLOCKS = (16, 100, 4 << 20)
@@ -206,7 +206,7 @@ def test_files_that_are_no_data(tmp_path):
 
 def message_of_list(paths):
     with pytest.raises(DataError) as error:
-        text.expand(paths)
+        files.expand(paths)
     return str(error.value)
 
 
@@ -256,7 +256,7 @@ def test_wrong_encoding_is_named_with_its_line(tmp_path):
 
 
 def test_a_quote_that_is_never_closed(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "_LONGEST_LINE", 1 << 16)
+    monkeypatch.setattr(files, "_LONGEST_LINE", 1 << 16)
     content = "a,w,y\n" + "1,u,0\n2,v,1\n" * 100 + '3,"u,0\n' + "4,v,1\n" * 50_000
     path = written(tmp_path, content)
     found = message(path, target="y", block_bytes=1000)

@@ -196,7 +196,7 @@ def test_too_few_rows_to_hold_out():
 def usable(model, rows):
     assert np.all(np.isfinite(model.coef_))
     assert np.all(np.isfinite(model.intercept_))
-    assert np.all(np.isfinite(model._scores(rows)))
+    assert np.all(np.isfinite(model.decision_function(rows)))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -3,6 +3,7 @@
 import math
 import pickle
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,13 +15,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import chunk_of, visits
 from thresher import RBF, Hinge, Kernel, Linear, Sigmoid
-from thresher._rows import as_rows
 from thresher.estimators.budgeted import BudgetedClassifier, BudgetedRegressor
-from thresher.kernels.expansion import FastRBF, scores
+from thresher.kernels.expansion import FastRBF
 from thresher.losses import LeastSquares
-from thresher.solvers.budgeted import MAINTENANCE, Budgeted, CrammerSinger, OneOutput
+from thresher.penalties import L2
+from thresher.solvers import Problem
+from thresher.solvers.budgeted import MAINTENANCE, Budgeted
 
-BINARY = OneOutput(Hinge())
+HINGE = Hinge()
 GAUSS = RBF(0.5)
 
 
@@ -34,15 +36,30 @@ def blobs(n=120, d=3, classes=2, seed=0, sparsity=0.3):
     return X, (np.where(codes == 1, 1.0, -1.0) if classes == 2 else codes.astype(float))
 
 
-def learner(rule=BINARY, kernel=GAUSS, d=3, **options):
-    defaults = {"lam": 0.01, "budget": 10, "dtype": np.float64, "seed": 3}
-    return Budgeted(rule, kernel, d, **{**defaults, **options})
+class Machine(NamedTuple):
+    """A solver and its problem."""
+
+    solver: Budgeted
+    problem: Problem
+
+    @property
+    def budget(self):
+        return self.solver.budget
+
+    def finish(self, state):
+        return self.solver.finish(self.problem, state)
 
 
-def run(solver, chunk, *orders, state=None):
-    state = solver.init() if state is None else state
+def learner(loss=HINGE, kernel=GAUSS, d=3, lam=0.01, dtype=np.float64, outputs=1, **options):
+    problem = Problem(loss, L2(lam), d, dtype=dtype, seed=3, outputs=outputs)
+    return Machine(Budgeted(kernel, **{"budget": 10, "eta0": 1.0, **options}), problem)
+
+
+def run(machine, chunk, *orders, state=None):
+    solver, problem = machine
+    state = solver.init(problem) if state is None else state
     for order in orders:
-        state = solver.update(state, chunk._replace(order=order))
+        state = solver.update(problem, state, chunk._replace(order=order))
     return state
 
 
@@ -84,20 +101,18 @@ def test_a_budget_that_is_never_reached_gives_kernel_pegasos(outputs, memory, et
     X, y = blobs(classes=max(outputs, 2))
     weight = np.random.default_rng(1).uniform(0.5, 2.0, y.size)
     chunk, order = chunk_of(X, y, weight=weight), visits(y.size)
-    rule, dtype = (BINARY, np.float64) if outputs == 1 else (CrammerSinger(), np.float32)
     solver = learner(
-        rule,
         outputs=outputs,
-        dtype=dtype,
+        dtype=np.float64 if outputs == 1 else np.float32,
         budget=y.size,
         memory=memory,
         eta0=eta0,
-        bias=bias,
+        constant=bias,
         lam=0.02,
     )
-    vectors, coef, intercept = solver.finish(run(solver, chunk, order))
+    function = solver.finish(run(solver, chunk, order))
     wanted, b = pegasos(X, y, chunk.weight, order, gram(X, 0.5), 0.02, eta0, bias, outputs, memory)
-    got = scores(as_rows(X), RBF(0.5), vectors, coef, intercept)
+    got = function.scores(X)
     np.testing.assert_allclose(
         got, (wanted @ gram(X, 0.5)).T + b, atol=1e-8 if outputs == 1 else 1e-4
     )
@@ -108,10 +123,10 @@ def test_least_squares_approaches_kernel_ridge_regression():
     X = rng.uniform(-2, 2, size=(60, 1))
     y = np.sin(2 * X[:, 0])
     lam = 0.01
-    solver = learner(OneOutput(LeastSquares()), RBF(1.0), 1, lam=lam, budget=60, dtype=np.float32)
+    solver = learner(LeastSquares(), RBF(1.0), 1, lam=lam, budget=60, dtype=np.float32)
     state = run(solver, chunk_of(X, y), visits(60, passes=400))
     exact = gram(X, 1.0) @ np.linalg.solve(gram(X, 1.0) + 60 * lam * np.eye(60), y)
-    got = scores(as_rows(X), RBF(1.0), *solver.finish(state))[:, 0]
+    got = solver.finish(state).scores(X)[:, 0]
     np.testing.assert_allclose(got, exact, atol=0.02)
 
 
@@ -131,8 +146,7 @@ def test_the_fast_gaussian_is_the_gaussian(distance, gamma):
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_cuts_interruptions_and_layouts_leave_no_trace(maintenance, outputs):
     X, y = blobs(classes=max(outputs, 2))
-    rule = BINARY if outputs == 1 else CrammerSinger()
-    solver = learner(rule, maintenance=maintenance, outputs=outputs, dtype=np.float32)
+    solver = learner(maintenance=maintenance, outputs=outputs, dtype=np.float32)
     dense, thin, order = chunk_of(X, y), chunk_of(X, y, "csr"), visits(y.size)
     whole = run(solver, dense, order)
     assert whole.size == solver.budget
@@ -158,7 +172,7 @@ def test_the_budget_holds_and_the_model_is_finite(budget, maintenance, n, copies
     X, y = np.repeat(X, copies, axis=0), np.repeat(y, copies)
     solver = learner(maintenance=maintenance, budget=budget, dtype=np.float32)
     state = run(solver, chunk_of(X, y), visits(y.size, seed=seed))
-    vectors, coef, _ = solver.finish(state)
+    _, vectors, coef, *_ = solver.finish(state)
     assert len(vectors) <= min(budget, len(np.unique(X, axis=0)))
     assert np.all(np.isfinite(vectors))
     assert np.all(np.isfinite(coef))
@@ -410,7 +424,7 @@ def test_regression_refuses_a_classification_loss():
 def test_classical_pegasos_is_an_option(circles):
     model = BudgetedClassifier(eta0=math.inf, average=False, order="sequential", budget=500)
     assert model.fit(*circles).score(*circles) > 0.9
-    other = replace(learner(), eta0=math.inf)
+    other = replace(learner().solver, eta0=math.inf)
     assert 1.0 / other.eta0 == 0.0
 
 

@@ -14,7 +14,7 @@ import pytest
 from thresher import LinearClassifier, LinearRegressor, load_model
 from thresher.cli import warmup
 from thresher.cli.spelling import as_options
-from thresher.race.auto import contestants
+from thresher.race.contestants import contestants
 
 COMMANDS = ("train", "predict", "evaluate", "inspect", "convert", "export", "report", "wizard",
             "warmup", "demo")  # fmt: skip
@@ -374,4 +374,4 @@ def test_warmup_fits_all_that_race_and_reads_text(thresher, monkeypatch):
     code, out, err = thresher("warmup", "--json")
     assert code == 0, err
     assert json.loads(out)["fits"] == len(tried)
-    assert {name for name, *_ in tried} == set(contestants(False, True, 10))
+    assert {name for name, *_ in tried} == set(contestants("classification", True, 10))

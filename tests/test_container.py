@@ -373,7 +373,10 @@ def test_too_many_members(target, monkeypatch):
         (json.dumps(header(version=True)), "which version"),
         (json.dumps(header(version=0)), "which version"),
         (json.dumps(header(versions=None)), "which version"),
-        (json.dumps(header(version=2, versions={"thresher": "9.0"})), r"newer Thresher \('9.0'"),
+        (
+            json.dumps(header(version=container.VERSION + 1, versions={"thresher": "9.0"})),
+            r"newer Thresher \('9.0'",
+        ),
         (json.dumps(header(kind="checkpoint")), "this is a 'checkpoint', but a 'model'"),
         (json.dumps(header(arrays=3)), "not the arrays"),
     ],

@@ -96,11 +96,11 @@ def data():
 def registered():
     """Names given in a test are taken back after it."""
     tables = (LOSSES, PENALTIES, SOLVERS)
-    before = [dict(table) for table in tables]
+    before = [set(table) for table in tables]
     yield
     for table, old in zip(tables, before, strict=True):
-        table.clear()
-        table.update(old)
+        for name in set(table) - old:
+            table.remove(name)
 
 
 def smooth_hinge(y, p, width):
@@ -235,7 +235,7 @@ def test_a_name_is_given_once():
     with pytest.raises(ValueError, match="'hinge' already names Hinge"):
         register("hinge", SmoothHinge)
     assert LOSSES["hinge"] is not SmoothHinge
-    with pytest.raises(TypeError, match="dict is neither a Loss, a Penalty, a Kernel nor a Solver"):
+    with pytest.raises(TypeError, match="dict is neither a Loss, a Penalty"):
         register("thing", dict)
 
 

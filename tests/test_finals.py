@@ -50,7 +50,7 @@ X = np.column_stack([TRUTH, ERRORS, np.arange(6 * SIZE)])
 
 @pytest.fixture
 def fits():
-    with Fitting(X, TRUTH, None, regression=False, jobs=2, told=None) as fits:
+    with Fitting(X, TRUTH, None, regression=False, jobs=2, on_trial=None) as fits:
         yield fits
 
 

@@ -13,7 +13,6 @@ from thresher._seed import seed_from
 from thresher.maps import forest
 from thresher.maps.levels import Levels
 from thresher.solvers import AveragedSGD
-from thresher.training.learners import described, model_size
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 6)) * (RNG.random((300, 6)) < 0.7)
@@ -256,9 +255,9 @@ def test_blocks_equal_the_whole():
 
 def test_what_is_told_of_a_forest():
     model = train(X, y=Y, learner="kernel", params={"map": "forest", "n_components": 4})
-    assert described(model.estimator).endswith(", 4 trees")
+    assert model.described().endswith(", 4 trees")
     leaves = model.estimator.map_.trees_.leaves
-    assert model_size(model.estimator)[1] == f"{leaves:,} leaves"
+    assert model.function.describe() == f"{leaves:,} leaves"
     with pytest.raises(ValueError, match="has no weights of the features"):
         model.coefficients()
 

@@ -39,8 +39,7 @@ from thresher.data import _svmlight_text
 from thresher.data._svmlight_text import cut, parse_svmlight
 from thresher.data.rows_file import RowsFile, write_rows
 from thresher.training import Training, run, session
-from thresher.training.by_partial_fit import fed_job
-from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path, linear_job
+from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 30.0  # seconds; an example that takes longer hangs (the first may have to compile)
@@ -459,7 +458,7 @@ def checkpoint(learner):
             learning.extend([True] if event.stage == "learning" else [])
 
         how = Training(
-            params, learner, passes=2, checkpoint=Every(), model_path=out, listener=listen,
+            params, learner, passes=2, checkpoint="60s", model=out, on_progress=listen,
             stop=lambda: bool(learning), memory=1 << 12,
         )  # fmt: skip
         data = open_data(X, np.digitize(X[:, 0], [-0.5, 0.5]))
@@ -472,12 +471,9 @@ def resume_or_refuse(learner, data):
     folder, path = temporary(data, ".checkpoint")
     training = checkpoints()[learner][3]()
 
-    def restored(state):
-        linear = learner == "linear"
-        return linear_job(state, 3, 3) if linear else fed_job(state, training.estimator)
-
     with folder, suppress(ValueError):  # BadFile is one
-        Checkpointer(Path(path), Every(), training._checkpointer().task).load(restored)
+        checkpointer = Checkpointer(Path(path), Every(), training._checkpointer().task)
+        checkpointer.load(training.estimator, 3, 3)
 
 
 @both(st.tuples(st.sampled_from(LEARNERS), edits([b"\0", b"\xff", b"PK\x05\x06"])), 60, 3000)

@@ -1,6 +1,7 @@
 """Multi-hyperplane machines against the paper's algorithm in plain NumPy, and their promises."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from thresher import LinearClassifier, Status
 from thresher._rows import as_rows
 from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
-from thresher.solvers import Chunk
+from thresher.losses import Hinge
+from thresher.penalties import L2
+from thresher.solvers import Chunk, Problem
 from thresher.solvers.hyperplane_lanes import prune
 from thresher.solvers.hyperplanes import Hyperplanes, _margins
 
@@ -57,22 +60,25 @@ def orders(n, passes, seed=0):
     return [np.random.default_rng([seed, p]).permutation(n) for p in range(passes)]
 
 
-def learn(solver, X, y, passes, batch=False):
-    """The driver of the batch algorithm, written out: one online pass, then frozen ones."""
-    state = solver.init(X.shape[1], int(max(y)) + 1, X.dtype)
-    assigned = np.full(len(y), -1, np.int64) if batch else None
+def problem_of(X, y, lam=1e-3, seed=0):
+    return Problem(Hinge(), L2(lam), X.shape[1], dtype=X.dtype, seed=seed, outputs=max(y) + 1)
+
+
+def learn(solver, problem, X, y, passes, batch=False):
+    """The driver, written out: one online pass, then, in a batch, frozen ones."""
+    solver = replace(solver, average=False, alternating=batch)
+    state = solver.init(problem, chunk_of(X, y))
     for p, order in enumerate(passes):
-        state = solver.update(state, chunk_of(X, y, order=order), assigned, batch and p > 0)
-        if batch and 0 < p < len(passes) - 1:
-            solver.assign(state, chunk_of(X, y), assigned)
+        state = solver.between(problem, state, chunk_of(X, y), p, None)
+        state = solver.update(problem, state, chunk_of(X, y, order=order))
     return state
 
 
 class Reference:
     """Djuric (2014), algorithms 4 and 5 on the weights themselves, with decay at every step."""
 
-    def __init__(self, solver, classes, d):
-        self.solver, self.t, self.serial = solver, 0, 0
+    def __init__(self, solver, lam, classes, d):
+        self.solver, self.lam, self.t, self.serial = solver, lam, 0, 0
         self.W, self.owner, self.uid, self.nonzero = {}, {}, {}, {}
         self.births = self.prunes = 0
         for c in range(classes):
@@ -103,7 +109,7 @@ class Reference:
             self.W[s] = self.W[s] * (1.0 - 1.0 / self.t)
         if loss > 0.0:
             for s, sign in ((own, 1.0), (rival, -1.0)):
-                self.W[s] = self.W[s] + sign * x / (self.solver.lam * self.t)
+                self.W[s] = self.W[s] + sign * x / (self.lam * self.t)
                 if not self.nonzero[s]:
                     self.nonzero[s] = True
                     self.births += 1
@@ -114,7 +120,7 @@ class Reference:
         return identity
 
     def prune(self, d):
-        total, limit = 0.0, self.solver.threshold / (self.t * self.solver.lam)
+        total, limit = 0.0, self.solver.threshold / (self.t * self.lam)
         for s in sorted((s for s in self.W if self.nonzero[s]), key=lambda s: self.norm(s)):
             if np.sqrt(total + self.norm(s) ** 2) > limit:
                 return
@@ -150,23 +156,23 @@ class Reference:
 
 
 SETTINGS = {
-    "pegasos": Hyperplanes(lam=0.02, cap=1, threshold=0.0),
-    "amm": Hyperplanes(lam=0.005, cap=6, every=70, threshold=8.0, constant=0.7),
-    "amm at its cap": Hyperplanes(lam=0.005, cap=2, every=50, threshold=4.0),
+    "pegasos": (0.02, Hyperplanes(cap=1, threshold=0.0)),
+    "amm": (0.005, Hyperplanes(cap=6, every=70, threshold=8.0, constant=0.7)),
+    "amm at its cap": (0.005, Hyperplanes(cap=2, every=50, threshold=4.0)),
 }
 
 
 @pytest.mark.parametrize("batch", [False, True])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_equals_the_published_algorithm(name, batch):
-    (X, y), solver = blobs(), SETTINGS[name]
-    passes = orders(len(y), 4)
-    reference = Reference(solver, 3, X.shape[1]).learn(X, y, passes, batch)
-    state = learn(solver, X, y, passes, batch)
+    (X, y), (lam, solver) = blobs(), SETTINGS[name]
+    passes, problem = orders(len(y), 4), problem_of(X, y, lam)
+    reference = Reference(solver, lam, 3, X.shape[1]).learn(X, y, passes, batch)
+    state = learn(solver, problem, X, y, passes, batch)
     wanted, owner = reference.weights()
-    got = solver.finish(state)
-    np.testing.assert_array_equal(got.classes, owner)
-    order = np.lexsort((got.intercept, got.classes)), np.lexsort((wanted[:, -1], owner))
+    got, state = solver.finish(problem, state), state.lanes
+    np.testing.assert_array_equal(got.owners, owner)
+    order = np.lexsort((got.intercept, got.owners)), np.lexsort((wanted[:, -1], owner))
     np.testing.assert_allclose(got.coef[order[0]], wanted[order[1], :-1], rtol=1e-8, atol=1e-9)
     intercept = wanted[order[1], -1] * solver.constant
     np.testing.assert_allclose(got.intercept[order[0]], intercept, rtol=1e-8, atol=1e-9)
@@ -177,17 +183,19 @@ def test_equals_the_published_algorithm(name, batch):
 
 def test_the_average_is_the_mean_of_the_sums_over_the_steps():
     X, y = blobs()
-    solver = SETTINGS["pegasos"]  # no births and prunes on the way
-    first, second = orders(len(y), 2)
-    state = solver.averaging(learn(solver, X, y, [first]))
+    lam, solver = SETTINGS["pegasos"]  # no births and prunes on the way
+    (first, second), problem = orders(len(y), 2), problem_of(X, y, lam)
+    state = learn(solver, problem, X, y, [first])
+    state = solver.between(problem, state, None, 1, planned=2)  # the last pass is averaged
     total, steps = 0.0, 0
     for i in second[:45]:
-        state = solver.update(state, chunk_of(X, y, order=np.array([i])))
-        plain = solver.finish(state._replace(averaged=0))
-        unit = solver.lam * state.step
+        state = solver.update(problem, state, chunk_of(X, y, order=np.array([i])))
+        last = state._replace(lanes=state.lanes._replace(averaged=0))
+        plain = solver.finish(problem, last)
+        unit = lam * state.step
         total, steps = total + unit * np.column_stack([plain.coef, plain.intercept]), steps + 1
-    got = solver.finish(state)
-    mean = total / steps / (solver.lam * (state.step - (steps - 1) / 2))
+    got = solver.finish(problem, state)
+    mean = total / steps / (lam * (state.step - (steps - 1) / 2))
     np.testing.assert_allclose(np.column_stack([got.coef, got.intercept]), mean, rtol=1e-9)
 
 
@@ -271,8 +279,9 @@ def test_a_stream_may_be_cut_anywhere_and_resumed(algorithm):
 def test_books_balance(seed, cap, threshold, clone, batch):
     """Counters, caps, norms, ids and zero weights after any run, lanes grown and packed."""
     X, y = blobs(n=150, seed=seed)
-    solver = Hyperplanes(lam=1e-3, cap=cap, every=40, threshold=threshold, clone=clone, seed=seed)
-    state = learn(solver, X, y, orders(150, 3, seed), batch)
+    solver = Hyperplanes(cap=cap, every=40, threshold=threshold, clone=clone)
+    problem = problem_of(X, y, seed=seed)
+    state = learn(solver, problem, X, y, orders(150, 3, seed), batch).lanes
     live = state.hits > 0
     assert state.births + state.clones - state.prunes == live.sum() == state.sizes.sum()
     assert state.sizes.max() <= cap
@@ -290,8 +299,8 @@ def test_books_balance(seed, cap, threshold, clone, batch):
 @given(seed=st.integers(0, 1000), threshold=st.floats(0.0, 100.0))
 def test_a_prune_stays_within_its_bound_and_is_greedy(seed, threshold):
     X, y = blobs(n=120, seed=seed)
-    solver = Hyperplanes(lam=1e-3, every=10**6)
-    state = learn(solver, X, y, orders(120, 1, seed))
+    solver = Hyperplanes(every=10**6)
+    state = learn(solver, problem_of(X, y), X, y, orders(120, 1, seed)).lanes
     before, owner, hits = state.sqnorm.copy(), state.owner.copy(), state.hits.copy()
     pruned, _ = prune(state, threshold, solver.cap, state.serial)
     gone = (hits > 0) & (state.hits == 0)
@@ -407,7 +416,7 @@ def test_bad_rows_are_refused():
         model.partial_fit(X, y, classes=[0, 1])
     with pytest.raises(AttributeError, match="partial_fit"):
         MultiHyperplaneClassifier(variant="batch").partial_fit(X, y, classes=[0, 1, 2])
-    for bad in ({"lam": 0.0}, {"cap": 0}, {"threshold": -1.0}, {"decay": 2.0}):
+    for bad in ({"every": 0}, {"cap": 0}, {"threshold": -1.0}, {"decay": 2.0}):
         with pytest.raises(ValueError, match="Hyperplanes"):
             Hyperplanes(**bad)
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from conftest import make_data
 from thresher import LinearClassifier, LinearRegressor
 from thresher._rows import as_rows
-from thresher.estimators._input import checked_Xy, to_rows
+from thresher.estimators.input import checked_Xy, to_rows
 
 NAMES = [f"f{j}" for j in range(6)]
 

@@ -41,7 +41,7 @@ def test_regression(learner, memory):
 
 
 def test_hyperplanes_do_not_regress():
-    with pytest.raises(ValueError, match="classifies"):
+    with pytest.raises(ValueError, match="is not for regression; use linear or kernel"):
         train(X, WAVE, learner="hyperplanes")
     with pytest.raises(ValueError, match="choose one of linear"):
         train(X, BOARD, learner="forest")

@@ -33,7 +33,7 @@ def data(n=150, d=20, seed=0):
 def solve(solver, loss, penalty, X, y, tol, **options):
     problem = Problem(loss, penalty, X.shape[1], tol=tol, **options)
     chunk = driver.whole(as_rows(X), y)
-    result = driver.run(solver, problem, chunk, driver.Plan(solver.default_passes))
+    result = driver.learn(solver, problem, chunk, driver.Plan(solver.default_passes))
     return result, driver.objective(problem, chunk, result.coef, result.intercept)
 
 
@@ -151,12 +151,12 @@ def test_quasi_newton_finds_newtons_optimum_for_each_class(loss, fit_intercept, 
     weight = rng.uniform(0.2, 3.0, 300)
     chunk = Chunk(as_rows(layout(X)), y, weight, np.arange(0, 300, 2, dtype=np.uint32))
     problem = Problem(loss, L2(1e-6), 12, tol=1e-12, outputs=4, fit_intercept=fit_intercept)
-    joint = driver.run(QuasiNewton(), problem, chunk, driver.Plan(500))
+    joint = driver.learn(QuasiNewton(), problem, chunk, driver.Plan(500))
     assert joint.status is Status.CONVERGED
     for c in range(4):
         one = replace(problem, outputs=1)
         alone = chunk._replace(y=np.where(y == c, 1.0, -1.0))
-        best = driver.run(Newton(), one, alone, driver.Plan(200))
+        best = driver.learn(Newton(), one, alone, driver.Plan(200))
         value = driver.objective(one, alone, joint.coef[c], joint.intercept[c])
         least = driver.objective(one, alone, best.coef, best.intercept)
         assert value == pytest.approx(least, rel=1e-8)

@@ -15,8 +15,9 @@ from thresher import (
     LinearRegressor,
     TermFeatures,
 )
-from thresher.artifacts.onnx_graph import write_onnx, write_onnx_scores
-from thresher.estimators._exporting import onnx_scores
+from thresher.artifacts.onnx_graph import write_onnx
+from thresher.functions import Isotonic, LinearFunction, Link
+from thresher.losses import Logistic, ModifiedHuber
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -33,17 +34,8 @@ def outputs_of(path, X):
     return dict(zip(names, session.run(None, {"X": X}), strict=True))
 
 
-def probability_of(model):
-    """As the export of an estimator asks for it."""
-    if model.calibrate is None:
-        return model.loss if model.loss in ("logistic", "modified_huber") else None
-    calibrator = model.calibrator_
-    if hasattr(calibrator, "regressions"):
-        steps = [(r.X_thresholds_, r.y_thresholds_) for r in calibrator.regressions]
-        return ("isotonic", steps)
-    if hasattr(calibrator, "offset"):
-        return ("sigmoid", calibrator.slope, calibrator.offset)
-    return ("softmax", calibrator.slope)
+def linear(coef, intercept):
+    return LinearFunction(np.asarray(coef, dtype=float), np.asarray(intercept, dtype=float))
 
 
 def labelled(kind, n=150):
@@ -61,8 +53,7 @@ def labelled(kind, n=150):
 
 
 def check(path, model, X, dtype="float64"):
-    write_onnx(path, model.coef_, model.intercept_, model.classes_, probability_of(model),
-               dtype=dtype)  # fmt: skip
+    write_onnx(path, model.function_, model.classes_, model.link, dtype=dtype)
     found = outputs_of(path, X.astype(dtype))
     close = {"rtol": 1e-12, "atol": 1e-12}
     np.testing.assert_allclose(found["scores"], model.decision_function(X), **close)
@@ -99,14 +90,14 @@ def test_single_precision_input_gives_the_same(path):
 def test_all_scores_far_below_give_a_uniform_row(path):
     """One-vs-rest probabilities that all vanish."""
     classes = np.array([1, 2, 3])
-    write_onnx(path, np.ones((3, 2)), [-1.0, -1.0, -1.0], classes, "modified_huber")
+    write_onnx(path, linear(np.ones((3, 2)), [-1.0] * 3), classes, Link(ModifiedHuber()))
     found = outputs_of(path, np.array([[-5.0, -5.0], [0.5, 1.0]]))
     np.testing.assert_allclose(found["probabilities"], np.full((2, 3), 1 / 3))
     assert found["label"].tolist() == [1, 1]
 
 
 def test_a_score_of_zero_is_the_first_class(path):
-    write_onnx(path, [[1.0]], [0.0], ["a", "b"])
+    write_onnx(path, linear([[1.0]], [0.0]), ["a", "b"])
     assert outputs_of(path, np.array([[0.0], [1e-9]]))["label"].tolist() == ["a", "b"]
 
 
@@ -114,7 +105,8 @@ def test_a_score_of_zero_is_the_first_class(path):
     "steps", [([0.3], [0.7]), ([0.0, 1.0], [0.2, 0.9]), ([-1, 0, 2], [0, 0, 1])]
 )
 def test_step_functions(path, steps):
-    write_onnx(path, [[1.0]], [0.0], [0, 1], ("isotonic", [steps]))
+    x, y = (np.asarray(part, dtype=float) for part in steps)
+    write_onnx(path, linear([[1.0]], [0.0]), [0, 1], Isotonic([(x, y)]))
     X = np.linspace(-3, 3, 101)[:, None]
     found = outputs_of(path, X)["probabilities"][:, 1]
     np.testing.assert_allclose(found, np.interp(X[:, 0], *steps), atol=1e-14)
@@ -124,7 +116,7 @@ def test_regression(path):
     X, y = make_data(regression=True, n=100, d=6)
     model = LinearRegressor(solver="newton").fit(X, y)
     model.sparsify()
-    write_onnx(path, model.coef_, model.intercept_, feature_names=[f"f{i}" for i in range(6)])
+    write_onnx(path, model.function_, feature_names=[f"f{i}" for i in range(6)])
     found = outputs_of(path, X)
     assert list(found) == ["prediction"]
     np.testing.assert_allclose(found["prediction"], model.predict(X), rtol=1e-12, atol=1e-12)
@@ -139,7 +131,7 @@ def test_forests(path, dtype, scale):
     X, y = labelled("three str")
     X = X.astype(np.float32).astype(np.float64)
     model = KernelClassifier(map="forest", n_components=9, scale=scale, random_state=0).fit(X, y)
-    write_onnx_scores(path, onnx_scores(model), model.classes_, dtype=dtype)
+    write_onnx(path, model.function_, model.classes_, dtype=dtype)
     unseen = np.vstack([X, X[::-1] + np.float32(0.1), 1e30 * X]).astype(np.float32)
     found = outputs_of(path, unseen.astype(dtype))
     scores = model.decision_function(unseen.astype(np.float64))
@@ -153,7 +145,7 @@ def test_weighted_terms(path, scale):
     X, y = labelled("three str")
     X = X * (np.abs(X) > 0.5)
     model = KernelClassifier(map=TermFeatures(0.4, 0.7), scale=scale, random_state=0).fit(X, y)
-    write_onnx_scores(path, onnx_scores(model), model.classes_)
+    write_onnx(path, model.function_, model.classes_)
     unseen = np.vstack([X, 1e200 * X, 1e-200 * X, np.zeros_like(X[:1])])
     scores = outputs_of(path, unseen)["scores"]
     np.testing.assert_allclose(scores, model.decision_function(unseen), rtol=1e-10, atol=1e-10)
@@ -163,7 +155,7 @@ def test_a_forest_of_stumps_and_single_leaves(path):
     X = np.repeat([[0.0, 1.0], [0.0, 2.0]], 5, axis=0)
     for target in (X[:, 1], np.ones(10)):
         model = KernelRegressor(map="forest", n_components=3, random_state=0).fit(X, target)
-        write_onnx_scores(path, onnx_scores(model))
+        write_onnx(path, model.function_)
         found = outputs_of(path, X)["prediction"]
         np.testing.assert_allclose(found, model.predict(X), rtol=1e-12)
 
@@ -171,28 +163,26 @@ def test_a_forest_of_stumps_and_single_leaves(path):
 def test_trees_that_onnx_cannot_hold(path, monkeypatch):
     X, y = labelled("int")
     model = KernelClassifier(map="forest", n_components=2, random_state=0).fit(X, y)
-    monkeypatch.setattr("thresher.artifacts.onnx_scores._EXACT", 4)
+    monkeypatch.setattr("thresher.maps.forest._EXACT", 4)
     with pytest.raises(ValueError, match="a tree has more than 4 leaves"):
-        write_onnx_scores(path, onnx_scores(model), model.classes_)
+        write_onnx(path, model.function_, model.classes_)
     monkeypatch.setattr("thresher.artifacts.onnx_graph._LARGEST", 1000)
     with pytest.raises(ValueError, match="do not fit into ONNX's 2 GiB"):
-        write_onnx_scores(path, onnx_scores(model), model.classes_)
+        write_onnx(path, model.function_, model.classes_)
 
 
 def test_equal_models_give_equal_bytes(tmp_path):
     for name in "ab":
-        write_onnx(tmp_path / name, sparse.csr_matrix([[1.0, 0.0]]), [0.5], ["x", "y"], "logistic")
+        function = LinearFunction(sparse.csr_matrix([[1.0, 0.0]]), np.array([0.5]))
+        write_onnx(tmp_path / name, function, ["x", "y"], Link(Logistic()))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"probability": "magic"}, "probability='magic' is unknown"),
-        ({"probability": "sigmoid"}, "is unknown"),
-        ({"probability": ("sigmoid", 1.0)}, "is unknown"),
-        ({"probability": "__init__"}, "is unknown"),
-        ({"classes": None, "probability": "logistic"}, "no probabilities"),
+        ({"classes": None, "link": Link(Logistic())}, "no probabilities"),
+        ({"function": linear([[np.nan]], [0.0])}, "NaN"),
         ({"dtype": "float16"}, "dtype must be"),
         ({"feature_names": ["a", "b"]}, "2 feature names"),
         ({"classes": [1, 2, 3]}, "3 classes need 3 outputs"),
@@ -200,11 +190,11 @@ def test_equal_models_give_equal_bytes(tmp_path):
 )
 def test_what_cannot_be_exported(path, options, match):
     with pytest.raises(ValueError, match=match):
-        write_onnx(path, **{"coef": [[1.0]], "intercept": [0.0], "classes": [0, 1], **options})
+        write_onnx(path, **{"function": linear([[1.0]], [0.0]), "classes": [0, 1], **options})
     assert not path.exists()
 
 
 def test_without_onnx_the_way_out_is_named(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r'pip install "thresher\[onnx\]"'):
-        write_onnx(path, [[1.0]], [0.0])
+        write_onnx(path, linear([[1.0]], [0.0]))

@@ -105,7 +105,7 @@ def test_a_converged_model_gives_no_warning():
     problem = Problem(Logistic(), L1(strength), 12)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = driver.run(
+        result = driver.learn(
             ReweightedL1(2.0, epsilon=epsilon), problem, chunk_of(X, y), driver.Plan(100)
         )
     assert 0 < np.count_nonzero(result.coef) < 12
@@ -115,7 +115,7 @@ def test_a_threshold_above_every_gradient_warns_and_says_all_zero(sparse_problem
     _, _, chunk, _ = sparse_problem
     problem = Problem(Logistic(), L1(0.9), 150)
     with pytest.warns(UserWarning, match="strength / epsilon"):
-        result = driver.run(ReweightedL1(0.8, epsilon=0.5), problem, chunk, driver.Plan(2))
+        result = driver.learn(ReweightedL1(0.8, epsilon=0.5), problem, chunk, driver.Plan(2))
     assert result.status is Status.ALL_ZERO
     assert not np.any(result.coef)
 
@@ -195,7 +195,7 @@ def test_weighted_pegasos_with_ard_beats_the_zero_model():
     X, y = make_data()
     problem = Problem(Logistic(), L2(0.1), 12)
     chunk = chunk_of(X, y)
-    result = driver.run(WeightedPegasos(), problem, chunk, driver.Plan(10))
+    result = driver.learn(WeightedPegasos(), problem, chunk, driver.Plan(10))
     loss = driver.mean_loss(problem, chunk, result.coef, result.intercept)
     assert loss < math.log(2.0)
 

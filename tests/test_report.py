@@ -22,7 +22,7 @@ from thresher.views.charts import style
 from thresher.views.charts.curves import calibration, precision_recall, roc
 from thresher.views.charts.shapes import Bars, Line, thinned
 from thresher.views.report import build as report
-from thresher.views.report.reproduce import command as words_of
+from thresher.views.report.reproduce import recipe
 from thresher.views.report.trials import tried
 
 pytest.importorskip("bokeh")
@@ -96,7 +96,7 @@ def full(folder, models):
     model.training["criterion"] = "error"
     path, told = folder / "full.html", []
     sections = report.write_report(
-        model, folder / "test.csv", path, title=f"On {NASTY}", told=told.append
+        model, folder / "test.csv", path, title=f"On {NASTY}", on_line=told.append
     )
     return path, sections, told
 
@@ -376,7 +376,7 @@ def test_command_to_reproduce_gives_the_same_model(name, folder, models, tmp_pat
             folder / "train.csv", target="income", ignore=["pay", "kind"], learner="kernel",
             params={"map": MAPS[name]},
         )  # fmt: skip
-    words = words_of(model)
+    words = recipe(model).words()
     assert words[:2] == ["thresher", "train"]
     monkeypatch.chdir(tmp_path)
     app([*words[1:], "--quiet"], standalone_mode=False)

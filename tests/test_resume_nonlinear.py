@@ -17,9 +17,9 @@ from conftest import after_checkpoint
 from thresher import load_model, open_data
 from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
-from thresher.estimators._saving import to_document
+from thresher.estimators.saving import to_document
 from thresher.training import Training, run
-from thresher.training.checkpoint import Every, checkpoint_path
+from thresher.training.checkpoint import checkpoint_path
 
 SMALL = 1 << 12  # memory that forces a stream
 WINDOW = 180  # rows
@@ -63,8 +63,8 @@ def small_windows(monkeypatch):
 
 def trained(case, path=None, **how):
     data, y, learner, params = CASES[case]
-    how = {"passes": 2, "memory": SMALL, "checkpoint": path and Every(rows=1), **how}
-    return run(open_data(data, y), Training(dict(params), learner, model_path=path, **how))
+    how = {"passes": 2, "memory": SMALL, "checkpoint": path and "1", **how}
+    return run(open_data(data, y), Training(dict(params), learner, model=path, **how))
 
 
 def content(model):
@@ -131,7 +131,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
     data, y, _, given = CASES["budgeted"]
 
     def resumed(learner="budgeted", params=given, y=y, seed=0):
-        how = Training(dict(params), learner, model_path=path, resume=True, passes=2, memory=SMALL,
+        how = Training(dict(params), learner, model=path, resume=True, passes=2, memory=SMALL,
                        seed=seed)  # fmt: skip
         return run(open_data(data, y), how)
 
@@ -148,7 +148,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
 
 def test_other_landmarks_are_another_training(tmp_path):
     path = tmp_path / "m.thresher"
-    how = {"model_path": path, "memory": SMALL, "passes": 2, "checkpoint": Every(rows=1)}
+    how = {"model": path, "memory": SMALL, "passes": 2, "checkpoint": "1"}
     run(open_data(X, BOARD), Training({"landmarks": X[:9]}, "kernel", stop=lambda: True, **how))
     with pytest.raises(ValueError, match="other arrays"):
         run(open_data(X, BOARD), Training({"landmarks": X[9:18]}, "kernel", resume=True, **how))
@@ -173,9 +173,8 @@ def with_state(path, edit):
     """Rewrite a checkpoint after ``edit`` has changed the fields of the learner's state."""
     kept = checkpoint_path(path)
     document, arrays = container.read(kept, kind="checkpoint")
-    stream = document["job"]["estimator"]["_stream"]
-    parts = stream["learners"][0] if "learners" in stream else stream
-    edit(parts["$tuple"][-1]["$object"]["fields"], arrays)
+    state = document["job"]["learners"][0]["$tuple"][-1]["$object"]["fields"]
+    edit(state["lanes"]["$object"]["fields"] if "lanes" in state else state, arrays)
     for name in ("format", "kind", "version", "versions", "arrays"):
         del document[name]
     container.write(kept, document, arrays, kind="checkpoint")
@@ -250,7 +249,7 @@ def started(table, learner, model):
 
 def in_this_process(table, learner, model=None):
     """From the beginning, or from the checkpoint beside the model."""
-    how = {"passes": PASSES, "memory": SMALL, "model_path": model, "resume": model is not None}
+    how = {"passes": PASSES, "memory": SMALL, "model": model, "resume": model is not None}
     return run(open_data(str(table), target="y"), Training(dict(LEARNERS[learner]), learner, **how))
 
 

@@ -7,7 +7,7 @@ from numba import njit
 from scipy import sparse
 
 from thresher._rows import CSR, Dense, ScaledCSR, ScaledDense, as_rows, scaled
-from thresher.estimators._input import to_rows
+from thresher.estimators.input import to_rows
 
 MATRICES = npst.arrays(
     np.float64,

@@ -14,9 +14,9 @@ from sklearn.exceptions import NotFittedError
 
 from conftest import READY, chunk_of, make_data, make_penalty
 from thresher import LinearClassifier, LinearRegressor, losses, penalties, schedules, solvers
-from thresher.artifacts.container import BadFile, read, write
+from thresher.artifacts.container import VERSION, BadFile, read, write
 from thresher.artifacts.encoding import UnknownTerm, decode, encode
-from thresher.estimators._saving import from_document, to_document
+from thresher.estimators.saving import from_document, to_document
 from thresher.registry import LOSSES, PENALTIES, register
 from thresher.solvers import Problem, Status
 from thresher.solvers.base import Record
@@ -211,9 +211,12 @@ def test_user_terms_may_have_moved():
         decode(encoded, {}, [Cubic, other])  # which of the two?
 
 
-def test_registered_terms_are_known(monkeypatch):
-    monkeypatch.setattr("thresher.registry.LOSSES", {**LOSSES, "cubic": Cubic})
-    assert there_and_back(Cubic(2.5)) == Cubic(2.5)
+def test_registered_terms_are_known():
+    register("cubic", Cubic)
+    try:
+        assert there_and_back(Cubic(2.5)) == Cubic(2.5)
+    finally:
+        LOSSES.remove("cubic")
 
 
 # ---------------------------------------------------------------- estimators
@@ -221,7 +224,8 @@ def test_registered_terms_are_known(monkeypatch):
 
 def reloaded(model, path, terms=()):
     write(path, *to_document(model), "model")
-    return from_document(*read(path, "model"), terms)
+    document, arrays = read(path, "model")
+    return from_document(document, arrays, VERSION, terms)
 
 
 def labels_of(kind, y):
@@ -335,7 +339,7 @@ def test_registered_names_must_be_registered_here(tmp_path, monkeypatch):
         model = named.fit(X, y)
         check_same_predictions(model, reloaded(model, tmp_path / "m"), X)
     finally:
-        del LOSSES["cubic_for_test"]
+        LOSSES.remove("cubic_for_test")
     with pytest.raises(UnknownTerm, match=r"the loss named 'cubic_for_test'.*register"):
         reloaded(model, tmp_path / "m")
 
@@ -368,8 +372,21 @@ def saved():
     return json.dumps(document), arrays
 
 
-def attribute(document, name, value):
-    document["attributes"][name] = value
+def kept(document, name, value):
+    document["record"][name] = value
+
+
+def field(document, name, value):
+    document["function"]["$object"]["fields"][name] = value
+
+
+def calibrator(document, kind, **fields):
+    name = f"thresher.functions.calibration.{kind}"
+    kept(document, "calibrator_", {"$object": {"class": name, "role": "term", "fields": fields}})
+
+
+def csr(document, **parts):
+    document["function"]["$object"]["fields"]["coef"]["$csr"].update(parts)
 
 
 def encoded_array(values, arrays):
@@ -382,73 +399,63 @@ CHANGES = {
     "no parameters": (lambda d, a: d.pop("parameters"), "no parameters"),
     "odd parameter": (lambda d, a: d["parameters"].update(evil=1), "has no 'evil'"),
     "callbacks": (lambda d, a: d["parameters"].update(callbacks=[]), "has no 'callbacks'"),
-    "odd attribute": (lambda d, a: d["attributes"].update(predict=1), "has no 'predict'"),
-    "missing coef": (lambda d, a: d["attributes"].pop("coef_"), "does not give the 'coef_'"),
-    "coef text": (lambda d, a: attribute(d, "coef_", "x"), "array of floats"),
+    "odd record": (lambda d, a: kept(d, "predict", 1), "has no 'predict'"),
+    "no function": (lambda d, a: d.pop("function"), "no function"),
+    "other function": (lambda d, a: d.update(function=d["record"]["solver_"]), "no function"),
+    "missing coef": (lambda d, a: d["function"]["$object"]["fields"].pop("coef"), "needs 'coef'"),
+    "missing status": (lambda d, a: d["record"].pop("status_"), "does not give the 'status_'"),
+    "coef text": (lambda d, a: field(d, "coef", "x"), "two dimensions"),
     "coef integers": (
-        lambda d, a: attribute(d, "coef_", encoded_array([[1, 2, 3]], a)), "array of floats"),
-    "coef NaN": (
-        lambda d, a: attribute(d, "coef_", encoded_array([[1.0, np.nan, 0.0]], a)), "NaN"),
+        lambda d, a: field(d, "coef", encoded_array([[1, 2, 3]], a)), "array of floats"),
+    "coef NaN": (lambda d, a: field(d, "coef", encoded_array([[1.0, np.nan, 0.0]], a)), "NaN"),
     "coef flat": (
-        lambda d, a: attribute(d, "coef_", encoded_array([1.0, 2.0, 3.0], a)), "two dimensions"),
+        lambda d, a: field(d, "coef", encoded_array([1.0, 2.0, 3.0], a)), "two dimensions"),
     "coef wide": (
-        lambda d, a: attribute(d, "coef_", encoded_array(np.ones((1, 4)), a)), "4.*not for 3"),
+        lambda d, a: field(d, "coef", encoded_array(np.ones((1, 4)), a)), "4.*not for 3"),
     "coef tall": (
-        lambda d, a: attribute(d, "coef_", encoded_array(np.ones((2, 3)), a)), "intercept_ of"),
+        lambda d, a: field(d, "coef", encoded_array(np.ones((2, 3)), a)), "intercept_ must be"),
     "intercept inf": (
-        lambda d, a: attribute(d, "intercept_", encoded_array([np.inf], a)), "intercept_ holds"),
+        lambda d, a: field(d, "intercept", encoded_array([np.inf], a)), "intercept_ holds"),
     "intercept long": (
-        lambda d, a: attribute(d, "intercept_", encoded_array([1.0, 2.0], a)), "does not fit"),
+        lambda d, a: field(d, "intercept", encoded_array([1.0, 2.0], a)), "intercept_ must be"),
     "classes three": (
-        lambda d, a: attribute(d, "classes_", encoded_array([1, 2, 3], a)), "3 classes need 3"),
-    "classes one": (
-        lambda d, a: attribute(d, "classes_", encoded_array([1], a)), "at least two"),
-    "classes unsorted": (
-        lambda d, a: attribute(d, "classes_", encoded_array([2, 1], a)), "sorted"),
-    "classes NaN": (
-        lambda d, a: attribute(d, "classes_", encoded_array([1.0, np.nan], a)), "sorted"),
-    "classes list": (lambda d, a: attribute(d, "classes_", [1, 2]), "numbers or strings"),
-    "features": (lambda d, a: attribute(d, "n_features_in_", 2**40), "not for"),
-    "features text": (lambda d, a: attribute(d, "n_features_in_", "3"), "not for"),
+        lambda d, a: kept(d, "classes_", encoded_array([1, 2, 3], a)), "3 classes need 3"),
+    "classes one": (lambda d, a: kept(d, "classes_", encoded_array([1], a)), "at least two"),
+    "classes unsorted": (lambda d, a: kept(d, "classes_", encoded_array([2, 1], a)), "sorted"),
+    "classes NaN": (lambda d, a: kept(d, "classes_", encoded_array([1.0, np.nan], a)), "sorted"),
+    "classes list": (lambda d, a: kept(d, "classes_", [1, 2]), "numbers or strings"),
+    "features": (lambda d, a: kept(d, "n_features_in_", 2**40), "not for"),
+    "features text": (lambda d, a: kept(d, "n_features_in_", "3"), "not for"),
     "names": (
-        lambda d, a: attribute(d, "feature_names_in_", encode(np.array(["a"]), a)), "3 strings"),
-    "iterations": (lambda d, a: attribute(d, "n_iter_", -1), "count"),
-    "status": (lambda d, a: attribute(d, "status_", "fine"), "Status"),
-    "density": (lambda d, a: attribute(d, "density_", 3.0), "from 0 to 1"),
-    "solver": (lambda d, a: attribute(d, "solver_", None), "Solver"),
-    "penalty": (lambda d, a: attribute(d, "penalty_", None), "Penalty"),
-    "trace": (lambda d, a: attribute(d, "trace_", 1), "list"),
-    "calibrator": (lambda d, a: attribute(d, "calibrator_", 1), "calibrator_ does not fit"),
-    "form": (lambda d, a: attribute(d, "calibrator_", {"form": "evil"}), "unknown form"),
-    "form parts": (lambda d, a: attribute(d, "calibrator_", {"form": "softmax"}), "needs slope"),
-    "softmax for two": (
-        lambda d, a: attribute(d, "calibrator_", {"form": "softmax", "slope": 1.0}), "1 outputs"),
-    "slope": (
-        lambda d, a: attribute(d, "calibrator_", {"form": "softmax", "slope": "x"}), "finite"),
-    "no steps": (
-        lambda d, a: attribute(d, "calibrator_", {"form": "isotonic", "steps": []}), "1 outputs"),
-    "odd steps": (
-        lambda d, a: attribute(d, "calibrator_", {"form": "isotonic", "steps": 3}), "damaged"),
+        lambda d, a: kept(d, "feature_names_in_", encode(np.array(["a"]), a)), "3 strings"),
+    "iterations": (lambda d, a: kept(d, "n_iter_", -1), "count"),
+    "status": (lambda d, a: kept(d, "status_", "fine"), "Status"),
+    "solver": (lambda d, a: kept(d, "solver_", None), "Solver"),
+    "penalty": (lambda d, a: kept(d, "penalty_", None), "Penalty"),
+    "trace": (lambda d, a: kept(d, "trace_", 1), "list"),
+    "calibrator": (lambda d, a: kept(d, "calibrator_", 1), "calibrator_ does not fit"),
+    "no such calibrator": (lambda d, a: calibrator(d, "Evil"), ""),
+    "no slope": (lambda d, a: calibrator(d, "Softmax"), "needs 'slope'"),
+    "softmax for two": (lambda d, a: calibrator(d, "Softmax", slope=1.0), "several outputs"),
+    "slope": (lambda d, a: calibrator(d, "Softmax", slope="x"), "must be float"),
+    "no steps": (lambda d, a: calibrator(d, "Isotonic", steps=[]), "1 outputs"),
+    "odd steps": (lambda d, a: calibrator(d, "Isotonic", steps=3), "damaged"),
     "falling steps": (
-        lambda d, a: attribute(d, "calibrator_", encode(
-            {"form": "isotonic", "steps": [(np.array([1.0, 0.0]), np.array([0.0, 1.0]))]}, a)),
+        lambda d, a: calibrator(d, "Isotonic", steps=encode(
+            [(np.array([1.0, 0.0]), np.array([0.0, 1.0]))], a)),
         "must rise"),
     "steps of text": (
-        lambda d, a: attribute(d, "calibrator_", encode(
-            {"form": "isotonic", "steps": [("x", np.array([0.0, 1.0]))]}, a)),
+        lambda d, a: calibrator(d, "Isotonic", steps=encode([("x", np.array([0.0, 1.0]))], a)),
         "finite numbers"),
-    "csr columns": (
-        lambda d, a: d["attributes"]["coef_"].update(indices=encoded_array([0, 1, 7], a)), ""),
-    "csr negative": (
-        lambda d, a: d["attributes"]["coef_"].update(indices=encoded_array([0, 1, -1], a)), ""),
-    "csr pointers": (
-        lambda d, a: d["attributes"]["coef_"].update(indptr=encoded_array([0, 9], a)), ""),
-    "csr rows": (
-        lambda d, a: d["attributes"]["coef_"].update(shape=[10**9, 3]), "row pointers"),
-    "csr shape": (lambda d, a: d["attributes"]["coef_"].update(shape="x"), "damaged"),
-    "csr data": (lambda d, a: d["attributes"]["coef_"].update(data=[1.0]), "damaged"),
-    "csr NaN": (
-        lambda d, a: d["attributes"]["coef_"].update(data=encoded_array(3 * [np.nan], a)), "NaN"),
+    "csr columns": (lambda d, a: csr(d, indices=encoded_array([0, 1, 7], a)), "columns"),
+    "csr negative": (lambda d, a: csr(d, indices=encoded_array([0, 1, -1], a)), "columns"),
+    "csr pointers": (lambda d, a: csr(d, indptr=encoded_array([0, 9], a)), "pointers"),
+    "csr hidden pointers": (
+        lambda d, a: csr(d, shape=[2, 3], indptr=encoded_array([0, 9, 3], a)), "pointers"),
+    "csr rows": (lambda d, a: csr(d, shape=[10**9, 3]), "row pointers"),
+    "csr shape": (lambda d, a: csr(d, shape="x"), "damaged"),
+    "csr data": (lambda d, a: csr(d, data=[1.0]), "damaged"),
+    "csr NaN": (lambda d, a: csr(d, data=encoded_array(3 * [np.nan], a)), "NaN"),
 }  # fmt: skip
 
 
@@ -457,11 +464,11 @@ def test_documents_that_cannot_be_right(saved, name):
     document, arrays = json.loads(saved[0]), dict(saved[1])
     change, match = CHANGES[name]
     change(document, arrays)
-    with pytest.raises(BadFile, match=match or None):
-        from_document(document, arrays)
+    with pytest.raises((BadFile, UnknownTerm), match=match or None):
+        from_document(document, arrays, VERSION)
 
 
-PARTS = ["$array", "$object", "coef_", "form", "steps", "class", "fields", "shape", "parameters"]
+PARTS = ["$array", "$object", "$csr", "coef", "steps", "class", "fields", "shape", "parameters"]
 JUNK = st.one_of(
     st.none(), st.booleans(), st.integers(-5, 5), st.floats(), st.sampled_from(PARTS),
     st.lists(st.integers(), max_size=2), st.just({}), st.just({"$array": ["a0", "C"]}),
@@ -485,7 +492,7 @@ def test_any_part_replaced_gives_a_model_or_bad_file(saved, place, junk):
     holder, key = spots[place % len(spots)]
     holder[key] = junk
     try:
-        model = from_document(document, arrays)
+        model = from_document(document, arrays, VERSION)
     except (BadFile, UnknownTerm):
         return
     assert model.decision_function(np.ones((2, 3))).shape == (2,)

@@ -69,6 +69,11 @@ def written(model, folder):
     return {key: value for key, value in document.items() if key not in added}, arrays
 
 
+def map_of(document):
+    """The description of the model's fitted map."""
+    return document["model"]["function"]["$object"]["fields"]["map"]["$map"]
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_predictions_come_back_to_the_bit(name, tmp_path):
     estimator, rows, y = MODELS[name]
@@ -108,24 +113,25 @@ def test_the_same_weights_are_kept_once(name, tmp_path):
     estimator, rows, y = MODELS[name]
     save_model(estimator.fit(rows, y), tmp_path / "m.thresher")
     document, _ = container.read(tmp_path / "m.thresher", "model")
-    attributes = document["model"]["attributes"]
-    assert attributes["coef_"] == attributes["dual_coef_"]  # the name of an array
+    fields = document["model"]["function"]["$object"]["fields"]
+    assert fields["coef"] == fields["table"]  # the name of an array
 
 
 @pytest.mark.parametrize(
     ("field", "value", "match"),
     [
         ("power", 0.0, "power must be a number above 0"),
-        ("power", 1, "power must be a finite number"),
+        ("power", "x", "power must be a number above 0"),
         ("rarity", -0.1, "rarity must be a number of at least 0"),
-        ("entries", -1.0, "weights of the terms are wrong"),
-        ("entries", 6.0, "weights of the terms are wrong"),
+        ("entries_", -1.0, "weights of the terms are wrong"),
+        ("entries_", 6.0, "weights of the terms are wrong"),
     ],
 )
 def test_damaged_terms_are_refused(field, value, match, tmp_path):
     estimator, rows, y = MODELS["terms"]
     document, arrays = written(estimator.fit(rows, y), tmp_path)
-    document["model"]["attributes"]["map_"][field] = value
+    parts = map_of(document)
+    parts["state" if field in parts["state"] else "parameters"][field] = value
     container.write(tmp_path / "bad.thresher", document, arrays, "model")
     with pytest.raises(BadFile, match=match):
         load_model(tmp_path / "bad.thresher")
@@ -161,7 +167,7 @@ def test_damaged_trees_are_refused(field, node, value, match, tmp_path):
         inner = np.flatnonzero(~trees.is_leaf[: trees.roots[1]])
         place, value = inner[-2], inner[-1] + 1
     damaged[place] = value
-    name, _ = document["model"]["attributes"]["map_"][field]["$array"]
+    name, _ = map_of(document)["state"]["trees_"]["$object"]["fields"][field]["$array"]
     container.write(tmp_path / "bad.thresher", document, {**arrays, name: damaged}, "model")
     with pytest.raises(BadFile, match=match):
         load_model(tmp_path / "bad.thresher")
@@ -170,17 +176,19 @@ def test_damaged_trees_are_refused(field, node, value, match, tmp_path):
 @pytest.mark.parametrize(
     ("described", "match"),
     [
-        ({"map": "magic"}, "unknown map 'magic'"),
-        ({"map": ["forest"]}, "unknown map"),
-        ({"power": 0.5}, "unknown map None"),
-        ({"map": "terms", "min_leaf": 1}, "TermFeatures has no 'min_leaf'"),
-        ({"map": "terms", "power": {"form": "magic"}}, "unknown form 'magic'"),
+        ({"name": "magic"}, "unknown map 'magic'"),
+        ({"name": ["forest"]}, "unknown map"),
+        ({"name": None}, "unknown map None"),
+        ({"evil": 1}, "damaged feature map"),
+        ({"parameters": {"min_leaf": 1}}, "TermFeatures has no 'min_leaf'"),
+        ({"parameters": 3}, "damaged feature map"),
+        ({"state": {"weights_": 1}}, "needs weights_, entries_"),
     ],
 )
 def test_a_damaged_description_of_a_map(described, match, tmp_path):
     estimator, rows, y = MODELS["terms"]
     document, arrays = written(estimator.fit(rows, y), tmp_path)
-    document["model"]["parameters"]["map"] = described
+    document["model"]["parameters"]["map"]["$map"].update(described)
     container.write(tmp_path / "bad.thresher", document, arrays, "model")
     with pytest.raises(BadFile, match=match):
         load_model(tmp_path / "bad.thresher")
@@ -205,14 +213,13 @@ def test_the_document_is_plain(tmp_path):
 @pytest.mark.parametrize("name", MODELS)
 def test_onnx_gives_the_same_predictions(name, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
-    from thresher.artifacts.onnx_graph import write_onnx_scores
-    from thresher.estimators._exporting import onnx_scores, probability_of
+    from thresher.artifacts.onnx_graph import write_onnx
 
     estimator, rows, y = MODELS[name]
     estimator.fit(rows, y)
     classes = getattr(estimator, "classes_", None)
-    probability = None if classes is None else probability_of(estimator)
-    write_onnx_scores(tmp_path / "m.onnx", onnx_scores(estimator), classes, probability)
+    link = None if classes is None else estimator.link
+    write_onnx(tmp_path / "m.onnx", estimator.function_, classes, link)
     session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
     outputs = [output.name for output in session.get_outputs()]
     results = dict(zip(outputs, session.run(outputs, {"X": X}), strict=True))

@@ -223,7 +223,7 @@ def test_pegasos_with_the_bias_of_the_thesis(sparse_problem):
         w = (1 - 1 / t) * w - g / (lam * t)
         w *= min(1.0, 1 / (math.sqrt(lam) * np.linalg.norm(w)))
     problem = Problem(losses.Pinball(0.3), L2(lam), 150)
-    result = driver.run(
+    result = driver.learn(
         Pegasos(10, bias="residual"), problem, chunk, driver.Plan(1, order="sequential")
     )
     close((result.coef, result.intercept), (w, np.mean(y - X @ w)))
@@ -355,7 +355,7 @@ def test_dual_descent_reaches_a_small_duality_gap(name, parameters, lam, interce
     X, y = make_data(regression="epsilon" in name or name == "huber")
     loss, chunk = LOSSES[name](*parameters), chunk_of(X, y)
     problem = Problem(loss, L2(lam), 12, fit_intercept=intercept, tol=1e-6)
-    result = driver.run(DualDescent(), problem, chunk, driver.Plan(3000))
+    result = driver.learn(DualDescent(), problem, chunk, driver.Plan(3000))
     assert result.status is Status.CONVERGED
     Z = np.column_stack([X, np.full(200, float(intercept))])  # the intercept is a penalised feature
     w, c = np.append(result.coef, result.intercept), 1 / (lam * 200)
@@ -375,7 +375,7 @@ def test_dual_descent_without_a_tolerance_still_reaches_the_optimum():
     for tol in (None, 1e-9):
         chunk = chunk_of(X, y)
         p = dataclasses.replace(problem, tol=tol)
-        result = driver.run(DualDescent(), p, chunk, driver.Plan(3000))
+        result = driver.learn(DualDescent(), p, chunk, driver.Plan(3000))
         values.append(driver.objective(p, chunk, result.coef, result.intercept))
     assert values[0] == pytest.approx(values[1], rel=1e-8)
 
@@ -393,7 +393,7 @@ def test_newton_reaches_the_optimum_of_a_general_minimiser(name, direct):
     X, y = make_data(regression="epsilon" in name)
     weights = np.linspace(0.5, 2.0, 12)
     problem = Problem(LOSSES[name](), WeightedL2(weights, 0.02), 12, tol=1e-12)
-    result = driver.run(Newton(direct), problem, chunk_of(X, y), driver.Plan(300))
+    result = driver.learn(Newton(direct), problem, chunk_of(X, y), driver.Plan(300))
     f = objective(name, X, y, 0.02 * weights)
     best = minimize(f, np.zeros(13), method="BFGS", options={"gtol": 1e-7, "maxiter": 5000})
     assert result.status is Status.CONVERGED
@@ -415,7 +415,7 @@ def test_dual_descent_agrees_with_liblinear(loss):
         peer = LinearSVC(C=1 / (200 * lam), loss=loss, dual=True, tol=1e-8, max_iter=10**6)
     peer.fit(X, y)
     problem = Problem(LOSSES[loss](), L2(lam), 12, tol=1e-9)
-    result = driver.run(DualDescent(), problem, chunk_of(X, y), driver.Plan(20000))
+    result = driver.learn(DualDescent(), problem, chunk_of(X, y), driver.Plan(20000))
     np.testing.assert_allclose(result.coef, peer.coef_[0], atol=1e-3)
     assert result.intercept == pytest.approx(peer.intercept_[0], abs=1e-3)
 
@@ -441,7 +441,7 @@ def test_integer_weights_are_repetitions_at_the_optimum(name):
         chunk_of(X, y, weight=weight),
         chunk_of(np.repeat(X, weight, 0), np.repeat(y, weight)),
     ):
-        result = driver.run(READY[name], problem, chunk, driver.Plan(3000))
+        result = driver.learn(READY[name], problem, chunk, driver.Plan(3000))
         models.append((result.coef, result.intercept))
     close(*models, tol=1e-4)
 
@@ -464,7 +464,7 @@ def test_divergence_is_reported_and_the_last_finite_model_kept(name):
     X, y = make_data(regression=True)
     solver = dataclasses.replace(READY[name], schedule=schedules.Constant(1e6))
     problem = Problem(losses.LeastSquares(), L2(1e-3), 12)
-    result = driver.run(solver, problem, chunk_of(X, y), driver.Plan(50))
+    result = driver.learn(solver, problem, chunk_of(X, y), driver.Plan(50))
     assert result.status is Status.DIVERGED
     assert np.all(np.isfinite(result.coef))
     assert math.isfinite(result.intercept)
@@ -483,7 +483,7 @@ def test_all_zero_only_where_the_penalty_outweighs_every_gradient(name):
     largest = np.max(np.abs(X.T @ logistic_slope(y, np.zeros(200)) / 200))
     for factor, zero in ((1.01, True), (0.9, False)):
         problem = Problem(Logistic(), L1(factor * largest), 12, fit_intercept=False, tol=1e-10)
-        result = driver.run(solver, problem, chunk_of(X, y), driver.Plan(30))
+        result = driver.learn(solver, problem, chunk_of(X, y), driver.Plan(30))
         assert (result.status is Status.ALL_ZERO) == zero
         assert np.any(result.coef) != zero
 
@@ -497,7 +497,7 @@ def test_standing_still_at_zero_in_the_first_pass_is_not_convergence():
     problem = Problem(Logistic(), L1(1.02 * largest), 12, fit_intercept=False, tol=1e-9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = driver.run(solver, problem, chunk_of(X, y), driver.Plan(50))
+        result = driver.learn(solver, problem, chunk_of(X, y), driver.Plan(50))
     assert result.passes > 1
     assert np.any(result.coef)
 
@@ -531,7 +531,7 @@ def test_two_threads_reach_the_same_dual_optimum():
     for threads in (1, 2):
         chunk = chunk_of(X, y, "csr")
         problem = Problem(losses.Hinge(), L2(0.03), 12, tol=1e-7)
-        result = driver.run(DualDescent(threads=threads), problem, chunk, driver.Plan(5000))
+        result = driver.learn(DualDescent(threads=threads), problem, chunk, driver.Plan(5000))
         assert result.status is Status.CONVERGED
         values.append(driver.objective(problem, chunk, result.coef, result.intercept))
     assert values[0] == pytest.approx(values[1], rel=1e-5)

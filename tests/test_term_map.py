@@ -1,7 +1,5 @@
 """Weighted terms: the formula, its invariants, and the models on them."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,12 +17,10 @@ from thresher import (
     TermFeatures,
     train,
 )
-from thresher.race.auto import contestants
 from thresher.race.capacity import capacity, smaller, work
+from thresher.race.contestants import contestants
 from thresher.search import space_for
 from thresher.solvers import AveragedSGD
-from thresher.training.by_partial_fit import settle
-from thresher.training.learners import described, model_size
 
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(RNG.gamma(0.3, 2.0, size=12), size=(400, 12)).astype(float)
@@ -164,17 +160,18 @@ def test_streams_have_the_weights_of_their_first_rows():
     ("feature_map", "alpha"), [("terms", 0.01), (TermFeatures(), 0.01), ("nystroem", 0.001)]
 )
 def test_the_strength_in_streams_of_known_length_is_that_of_a_fit(feature_map, alpha):
-    model = KernelClassifier(map=feature_map)
-    settle(model, SimpleNamespace(rows=100, mass=100.0), None)
-    assert model.alpha == alpha
+    model = train(COUNTS[:100], Y[:100], learner="kernel", params={"map": feature_map}, memory=1,
+                  holdout=0.0).estimator  # fmt: skip
+    assert model.penalty_.strength == alpha
+    assert model.alpha is None
     assert KernelClassifier(map=feature_map).fit(COUNTS[:100], Y[:100]).penalty_.strength == alpha
 
 
 def test_what_is_told_of_them():
     params = {"map": TermFeatures(power=0.4), "scale": False}
     model = train(THIN, y=Y, learner="kernel", params=params)
-    assert described(model.estimator).endswith("TermFeatures(power=0.4)")
-    assert model_size(model.estimator)[1] == "12 weighted terms"
+    assert model.described().endswith("TermFeatures(power=0.4)")
+    assert model.function.describe() == "12 weighted terms"
     assert model.coefficients()[0].shape == (1, 12)
     assert not model.is_linear
     np.testing.assert_array_equal(
@@ -209,8 +206,8 @@ def test_the_space_has_the_powers_of_an_object():
 
 
 def test_only_sparse_rows_have_terms_and_no_number_of_them():
-    assert "weighted terms" not in contestants(False, False, 10)
-    runner = contestants(False, True, 10)["weighted terms"]
+    assert "weighted terms" not in contestants("classification", False, 10)
+    runner = contestants("classification", True, 10)["weighted terms"]
     assert capacity(runner, 1000) == {}
     assert smaller(runner, {}, 1000) is None
     assert work(runner, {}, 2000) == pytest.approx(2.0 * work(runner, {}, 1000))

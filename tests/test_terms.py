@@ -64,7 +64,7 @@ def make(closed):
 X = np.random.default_rng(0).normal(size=(50, 3))
 chunk = driver.whole(as_rows(X), np.where(X[:, 0] > 0, 1.0, -1.0))
 problem = Problem(make({closed})({slope}), penalties.L2(0.1), 3)
-result = driver.run(Pegasos(), problem, chunk, driver.Plan(passes=2))
+result = driver.learn(Pegasos(), problem, chunk, driver.Plan(passes=2))
 misses = sum(pegasos._scaled_sgd.stats.cache_misses.values())
 print(misses, repr(float(np.sum(result.coef))))
 """
@@ -114,7 +114,7 @@ import numpy as np
 from thresher._rows import as_rows
 from thresher.solvers import driver
 chunk = driver.whole(as_rows(X), y, np.ones(y.size))
-result = driver.run(solver, problem, chunk, driver.Plan(passes=2))
+result = driver.learn(solver, problem, chunk, driver.Plan(passes=2))
 pickle.dump((result.coef, result.intercept), open(sys.argv[2], "wb"))
 """
 
@@ -134,7 +134,7 @@ def test_a_class_of_main_travels_to_a_bare_worker_and_trains_there(tmp_path):
     X, y = make_data(n=60)
     problem = Problem(Steep(1.5), penalties.L2(0.1), X.shape[1])
     # once used here, the object holds a type of this process that must stay behind
-    here = driver.run(Pegasos(), problem, chunk_of(X, y), driver.Plan(passes=2))
+    here = driver.learn(Pegasos(), problem, chunk_of(X, y), driver.Plan(passes=2))
     job, answer = tmp_path / "job", tmp_path / "answer"
     job.write_bytes(cloudpickle.dumps((Pegasos(), problem, X, y)))
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
@@ -260,7 +260,7 @@ def test_capabilities_are_the_methods_defined_and_the_traits_declared():
         "dual_step",
         "smoothed",
     }
-    logistic = {"value", "deriv", "curvature", "conjugate", "dual_step", "link"}
+    logistic = {"value", "deriv", "curvature", "conjugate", "dual_step", "link", "link_to_onnx"}
     assert capabilities(losses.Logistic()) == logistic
     assert capabilities(penalties.Box()) == {"value", "prox", "rest", "lazy"}
     l2 = {"value", "prox", "rest", "precision", "subgrad", "quadratic", "uniform", "lazy"}

@@ -196,12 +196,12 @@ def test_a_stopped_job_goes_on_as_if_nothing_had_happened(table, tmp_path):
     params = {"params": {"solver": "asgd"}, "passes": 6}
     whole = run(open_data(X, y), Training(**params))
     stops = iter([False, True] + [False] * 100)
-    part = run(data, Training(checkpoint=Every(rows=1), model_path=path, stop=lambda: next(stops),
+    part = run(data, Training(checkpoint="1", model=path, stop=lambda: next(stops),
                               **params))  # fmt: skip
     assert part.training["status"] == "INTERRUPTED"
     assert part.predict(X[:3]).shape == (3,)
     assert checkpoint_path(path).exists()
-    rest = run(data, Training(checkpoint=Every(rows=1), model_path=path, resume=True, **params))
+    rest = run(data, Training(checkpoint="1", model=path, resume=True, **params))
     assert np.array_equal(weights(rest), weights(whole))
     assert rest.training["history"] == whole.training["history"]
     assert not checkpoint_path(path).exists()
@@ -210,7 +210,7 @@ def test_a_stopped_job_goes_on_as_if_nothing_had_happened(table, tmp_path):
 def test_a_checkpoint_of_another_job_is_refused(table, tmp_path):
     X, y = table
     path = tmp_path / "m.thresher"
-    how = {"checkpoint": Every(rows=1), "model_path": path, "passes": 3}
+    how = {"checkpoint": "1", "model": path, "passes": 3}
     run(open_data(X, y), Training({"solver": "asgd"}, stop=lambda: True, **how))
     with pytest.raises(ValueError, match="other parameters"):
         run(open_data(X, y), Training({"solver": "asgd", "alpha": 1.0}, resume=True, **how))
@@ -242,7 +242,7 @@ def test_divergence_leaves_a_finite_model_and_advice(table):
 def test_progress_is_told(table):
     X, y = table
     told = []
-    train(X, y, memory=SMALL, passes=3, listener=told.append)
+    train(X, y, memory=SMALL, passes=3, on_progress=told.append)
     stages = [event.stage for event in told]
     assert stages[0] == "reading"
     assert stages.count("learning") >= 3

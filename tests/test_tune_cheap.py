@@ -43,8 +43,9 @@ def scores(evaluation, **params):
 def on_shared_map(estimator, X, y, folds, criterion, weight=None):
     """The oracle: the map of all rows once, then linear models of its features in each fold."""
     estimator = clone(estimator)
-    rows = estimator._learn_units(as_rows(X), weight)
-    Z = estimator._make_map().learn(rows).features(rows)
+    units = estimator.learn_units(as_rows(X), None, weight)
+    rows = X if units is None else units.matrix(X)
+    Z = estimator.make_map().learn(rows).features(rows)
     found = []
     for train, test in folds:
         model = clone(estimator).set_params(map=Passed(), scale=False)
@@ -309,9 +310,8 @@ def test_warm_starts_end_where_cold_ones_do(solver, loss, penalty, tol, weighted
     chunk = driver.whole(as_rows(scale(rows)), np.where(y == 1, 1.0, -1.0), weight)
     at = [Problem(loss, penalty(a), rows.shape[1], tol=tol) for a in (0.0105, 0.01)]
     plan = driver.Plan(5000)
-    first, cold = (driver.run(solver, problem, chunk, plan) for problem in at)
-    state = solver.start_from(at[1], chunk, Near.of(at[0], first))
-    warm = driver.run(solver, at[1], chunk, plan, state=state)
+    first, cold = (driver.learn(solver, problem, chunk, plan) for problem in at)
+    warm = driver.learn(solver, at[1], chunk, plan, Near.of(at[0], first))
     assert warm.passes < cold.passes
     np.testing.assert_allclose(warm.coef, cold.coef, atol=2e-4)
     value, best = (driver.objective(at[1], chunk, r.coef, r.intercept) for r in (warm, cold))
@@ -321,7 +321,7 @@ def test_warm_starts_end_where_cold_ones_do(solver, loss, penalty, tol, weighted
 def test_stochastic_solvers_start_afresh():
     chunk = driver.whole(as_rows(X), np.where(Y == 1, 1.0, -1.0))
     problem = Problem(Hinge(), L2(0.01), X.shape[1])
-    result = driver.run(Pegasos(), problem, chunk, driver.Plan(2))
+    result = driver.learn(Pegasos(), problem, chunk, driver.Plan(2))
     assert Pegasos().start_from(problem, chunk, Near.of(problem, result)) is None
 
 
@@ -366,16 +366,10 @@ def test_grids_go_from_strong_to_weak_penalties():
     assert steps_along([{"gamma": 1.0}]) == [[{"gamma": 1.0}]]
 
 
-def test_a_path_takes_fewer_passes_and_gives_the_same_scores(monkeypatch):
+def test_a_path_takes_fewer_passes_and_gives_the_same_scores():
     passes = []
-    store = LinearClassifier._store
-
-    def counting(self, results, *others):
-        passes.append(sum(result.passes for result in results))
-        return store(self, results, *others)
-
-    monkeypatch.setattr(LinearClassifier, "_store", counting)
-    estimator = LinearClassifier("logistic", penalty="l1", random_state=0)
+    count = [lambda event: passes.append(1) and None]
+    estimator = LinearClassifier("logistic", penalty="l1", random_state=0, callbacks=count)
     found = {}
     for sharing in (True, False):
         passes.clear()

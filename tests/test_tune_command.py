@@ -18,12 +18,10 @@ from thresher import load_model, open_data, train
 from thresher.cli import show
 from thresher.search import TunedClassifier, storage
 from thresher.training import Training, run
-from thresher.training.checkpoint import Every
 from thresher.training.holdout import HoldOut
 from thresher.training.intake import take_in
 from thresher.training.sample import stratified_rows
-from thresher.training.tuning import Tuning
-from thresher.views.report.reproduce import command, search_command
+from thresher.views.report.reproduce import recipe, search_recipe
 
 SMALL = 1 << 14  # memory that forces a stream
 QUICK = {"search": "random", "cv": 3}
@@ -285,8 +283,8 @@ def test_a_study_goes_on(folder, tmp_path):
 def test_a_checkpoint_goes_with_its_study(tmp_path):
     X, y = noisy(400, 3, 5)
     path, stops = tmp_path / "m.thresher", iter([False] * 2)
-    how = {"memory": SMALL, "passes": 4, "model_path": path}
-    how["tune"] = Tuning(2, search="random", cv=2, study=tmp_path / "s.db")
+    how = {"memory": SMALL, "passes": 4, "model": path}
+    how |= {"tune": 2, "search": "random", "cv": 2, "study": tmp_path / "s.db"}
     whole = run(open_data(X, y), Training(**how))
     trained = {"now": False}
 
@@ -295,7 +293,7 @@ def test_a_checkpoint_goes_with_its_study(tmp_path):
 
     part = run(
         open_data(X, y),
-        Training(checkpoint=Every(rows=1), listener=told,
+        Training(checkpoint="1", on_progress=told,
                  stop=lambda: trained["now"] and next(stops, True), **how),
     )  # fmt: skip
     assert part.training["status"] == "INTERRUPTED"
@@ -322,8 +320,8 @@ def test_the_report_tells_of_the_search_and_its_commands_work(
         assert said in page, said
     model = load_model("m.thresher")
     model.training["data"] = str(folder / "data.csv")
-    for again in (command(model), search_command(model)):
-        code, _, err = thresher(*shlex.split(shlex.join(again))[1:], "-q")
+    for again in (recipe(model), search_recipe(model)):
+        code, _, err = thresher(*shlex.split(shlex.join(again.words()))[1:], "-q")
         assert code == 0, err
         same = load_model("again.thresher")
         assert np.array_equal(same.estimator.coef_, model.estimator.coef_)

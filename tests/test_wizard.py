@@ -15,8 +15,9 @@ import pandas as pd
 import pytest
 
 from thresher import load_model
+from thresher._durations import seconds_of
 from thresher.cli import show, wizard
-from thresher.cli.questions import QUESTIONS, Talk, seconds_of
+from thresher.cli.questions import QUESTIONS, Talk
 
 BY_KEY = {question.key: question for question in QUESTIONS}
 _MARKUP = "[bold]odd[/]"
@@ -114,7 +115,7 @@ def test_answers_by_number_name_and_beginning(here):
     assert talk.answer(BY_KEY["budget"], "2") == "1m"
     assert talk.answer(BY_KEY["budget"], "90s") == "90s"
     assert [talk.answer(BY_KEY["tune"], t) for t in ("3", "25", "none")] == ["40", "25", "no"]
-    assert (seconds_of("1.5h"), seconds_of("none"), seconds_of("45")) == (5400.0, None, 45.0)
+    assert (seconds_of("1.5h"), seconds_of("45")) == (5400.0, 45.0)
 
 
 def same(a, b):
@@ -143,10 +144,10 @@ def test_command_code_and_arguments_give_the_same_model(here, answers, capsys):
     from thresher.cli.app import app
 
     talk = talked(here, **answers)
-    plan = wizard.plan_of(talk.paths, {}, talk.answers)
-    app([*shlex.split(shlex.join(plan.words))[1:], "--quiet"], standalone_mode=False)
+    plan = wizard.recipe_of(talk.paths, {}, talk.answers)
+    app([*shlex.split(shlex.join(plan.words()))[1:], "--quiet"], standalone_mode=False)
     os.rename("people.thresher", "command.thresher")
-    exec(compile(plan.code, "code", "exec"), {})
+    exec(compile(plan.code(), "code", "exec"), {})
     model = same("command.thresher", "people.thresher")
     assert model.training["held_out"]
     if "tune" in answers:
@@ -162,23 +163,23 @@ def test_reading_options_are_part_of_the_plan(here):
         "on_bad_rows": "skip", "zero_based": None, "n_features": None,
     }  # fmt: skip
     answers = talked(here).answers
-    plan = wizard.plan_of(["a b.csv", "c.csv"], reading, answers)
-    line = shlex.join(plan.words)
+    plan = wizard.recipe_of(["a b.csv", "c.csv"], reading, answers)
+    line = shlex.join(plan.words())
     assert "'a b.csv' c.csv" in line
     assert "--delimiter ';' --no-header --on-bad-rows skip" in line
     assert "encoding" not in line
-    assert "['a b.csv', 'c.csv']" in plan.code
-    assert plan.arguments["header"] is False
+    assert "['a b.csv', 'c.csv']" in plan.code()
+    assert plan.arguments()["header"] is False
 
 
 def test_a_race_takes_the_place_of_the_questions_about_the_learner(here):
     talk = talked(here, budget="1.5m")
     assert not {"loss", "learner", "sparse", "tune"} & set(talk.answers)
-    plan = wizard.plan_of(talk.paths, {}, talk.answers)
-    assert plan.words[-4:] == ["--budget", "1.5m", "--model", "people.thresher"]
-    assert plan.arguments["budget"] == 90.0
-    assert "    budget=90.0," in plan.code
-    assert "params" not in plan.arguments
+    plan = wizard.recipe_of(talk.paths, {}, talk.answers)
+    assert plan.words()[-4:] == ["--budget", "90s", "--model", "people.thresher"]
+    assert plan.arguments()["budget"] == 90.0
+    assert "    budget=90.0," in plan.code()
+    assert "params" not in plan.arguments()
 
 
 def test_answers_from_a_file(here, tmp_path, capsys):

@@ -53,6 +53,11 @@ class Rows(Term):
         """Number of elements held in memory."""
         raise NotImplementedError
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether zeros are not stored."""
+        return False
+
 
 class _DenseLayout(Rows):
     """What holds for every row of a C-ordered matrix ``X``."""
@@ -102,6 +107,10 @@ class _SparseLayout(Rows):
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.data.dtype
+
+    @property
+    def is_sparse(self) -> bool:
+        return True
 
     @property
     def stored(self) -> int:

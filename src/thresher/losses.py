@@ -80,6 +80,8 @@ class Loss(Term):
     conjugate: ClassVar[Any] = None
     dual_step: ClassVar[Any] = None
     link: ClassVar[Any] = None
+    #: optional: the same, as nodes of an ONNX graph (``thresher.artifacts.onnx_graph``)
+    link_to_onnx: ClassVar[Any] = None
     smoothed: ClassVar[Any] = None
 
     def value(self, y, p):
@@ -257,6 +259,9 @@ class Logistic(Loss):
     def link(self, p):
         return 1.0 / (1.0 + math.exp(-p)) if p > 0.0 else math.exp(p) / (1.0 + math.exp(p))
 
+    def link_to_onnx(self, graph, scores):
+        return graph.add("Sigmoid", scores)
+
 
 @dataclass(frozen=True)
 class ModifiedHuber(Loss):
@@ -295,6 +300,11 @@ class ModifiedHuber(Loss):
 
     def link(self, p):
         return 0.5 * (min(max(p, -1.0), 1.0) + 1.0)
+
+    def link_to_onnx(self, graph, scores):
+        clipped = graph.add("Clip", scores, graph.constant(-1.0), graph.constant(1.0))
+        raised = graph.add("Add", clipped, graph.constant(1.0))
+        return graph.add("Mul", raised, graph.constant(0.5))
 
 
 @dataclass(frozen=True)

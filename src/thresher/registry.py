@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-__all__ = ["KERNELS", "LOSSES", "MAPS", "PENALTIES", "SOLVERS", "Names", "register", "resolve"]
+__all__ = [
+    "KERNELS", "LEARNERS", "LOSSES", "MAPS", "PENALTIES", "SOLVERS", "TASKS", "Contestant",
+    "LearnerEntry", "Learners", "Names", "Task", "register", "resolve",
+]  # fmt: skip
 
 
 class Names(Mapping[str, Any]):
@@ -42,8 +46,7 @@ class Names(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         found = self._entries[name]
         if isinstance(found, str):
-            module, _, cls = found.rpartition(".")
-            found = self._entries[name] = getattr(import_module(module), cls)
+            found = self._entries[name] = _imported(found)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -61,6 +64,10 @@ class Names(Mapping[str, Any]):
         if name in self and self[name] is not cls:
             raise ValueError(f"{name!r} already names {self[name].__name__}")
         self._entries[name] = cls
+
+    def remove(self, name: str) -> None:
+        """Take a name back."""
+        del self._entries[name]
 
     def name_of(self, cls: type) -> str | None:
         """The name that a class has here, without importing any other."""
@@ -125,6 +132,180 @@ SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
 _TABLES = (LOSSES, PENALTIES, KERNELS, MAPS, SOLVERS)
 
 
+# ---------------------------------------------------------------- tasks and learners
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a target means.
+
+    Parameters
+    ----------
+    noun : what its estimators are, "classifier"; also in model files
+    target : what a target is, for people
+    criteria : what can make one model better than another, the usual one first
+    metrics : where the class lives that measures predictions chunk by chunk
+    """
+
+    noun: str
+    target: str
+    criteria: tuple[str, ...]
+    metrics: str
+
+
+TASKS: dict[str, Task] = {
+    "classification": Task(
+        "classifier", "The target says which class a row belongs to.",
+        ("error", "auc", "log_loss", "sparse_error"),
+        "thresher.training.metrics.ClassificationMetrics",
+    ),
+    "regression": Task(
+        "regressor", "The target is a quantity.", ("mse", "mae", "r2"),
+        "thresher.training.metrics.RegressionMetrics",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """How a learner takes part in a race.
+
+    Parameters
+    ----------
+    name : in the race
+    parameters : of the estimator, where they are not its defaults
+    by_task : more of them for single tasks
+    rows : "any", or "sparse" if only sparse rows are worth a try
+    most_features : beyond which it does not take part
+    scales : whether features are standardised first, where rows are dense
+    """
+
+    name: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    by_task: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rows: str = "any"
+    most_features: int | None = None
+    scales: bool = True
+
+
+@dataclass(frozen=True)
+class LearnerEntry:
+    """What ``--learner`` names.
+
+    Parameters
+    ----------
+    help : what it is, in a line
+    advice : for whom it is, in a sentence
+    estimators : task -> where its estimator lives
+    contestants : its entries in a race; feature maps bring theirs
+    losses : names of the losses that it learns with, by task; empty: all of the task
+    """
+
+    help: str
+    advice: str
+    estimators: dict[str, str]
+    contestants: tuple[Contestant, ...] = ()
+    losses: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Learners(Mapping[str, LearnerEntry]):
+    """The learners by name; their estimators are imported when they are asked for."""
+
+    def __init__(self, entries: dict[str, LearnerEntry]):
+        self._entries = entries
+
+    def __getitem__(self, name: str) -> LearnerEntry:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def estimator(self, name: str, task: str) -> Any:
+        """The class of the learner's estimators for a task."""
+        if name not in self:
+            raise ValueError(f"learner={name!r} is unknown: choose one of {', '.join(self)}")
+        found = self[name].estimators.get(task)
+        if found is None:
+            able = [other for other, entry in self.items() if task in entry.estimators]
+            raise ValueError(f"learner={name!r} is not for {task}; use {' or '.join(able)}")
+        return _imported(found)
+
+    def kinds(self) -> dict[str, Any]:
+        """The estimators' classes by their names in files."""
+        return {kind: _imported(where) for kind, _, where in self._places()}
+
+    def kind_of(self, cls: type) -> str | None:
+        """The name in files of a class of estimators, without importing the others."""
+        where = f"{cls.__module__}.{cls.__qualname__}"
+        return next((kind for kind, _, place in self._places() if place == where), None)
+
+    def name_of(self, cls: type) -> str | None:
+        """The learner that a class of estimators belongs to."""
+        where = f"{cls.__module__}.{cls.__qualname__}"
+        return next((name for _, name, place in self._places() if place == where), None)
+
+    def _places(self) -> Iterator[tuple[str, str, str]]:
+        for name, entry in self.items():
+            for task, where in entry.estimators.items():
+                yield f"{name}_{TASKS[task].noun}", name, where
+
+
+LEARNERS = Learners({
+    "linear": LearnerEntry(
+        "one weight for each feature",
+        "One weight for each feature: fast for any size, and can be read.",
+        {
+            "classification": "thresher.estimators.linear.LinearClassifier",
+            "regression": "thresher.estimators.linear.LinearRegressor",
+        },
+        (
+            Contestant("linear"),
+            Contestant(
+                "sparse linear", {"penalty": "l1"}, {"classification": {"loss": "logistic"}}
+            ),
+        ),
+    ),
+    "kernel": LearnerEntry(
+        "fixed-size kernel machine",
+        "A kernel machine of fixed size: curved boundaries by comparing rows with some hundred "
+        "landmarks. Best with up to some hundred features.",
+        {
+            "classification": "thresher.estimators.kernel.KernelClassifier",
+            "regression": "thresher.estimators.kernel.KernelRegressor",
+        },
+    ),
+    "budgeted": LearnerEntry(
+        "kernel machine on a budget of support vectors",
+        "A kernel machine that learns row by row with at most 200 support vectors: for streams.",
+        {
+            "classification": "thresher.estimators.budgeted.BudgetedClassifier",
+            "regression": "thresher.estimators.budgeted.BudgetedRegressor",
+        },
+        (Contestant("budgeted"),),
+        {"classification": ("hinge",)},
+    ),
+    "hyperplanes": LearnerEntry(
+        "several linear functions per class",
+        "Several linear functions for each class: between linear and kernel in accuracy, nearly as "
+        "fast as linear.",
+        {"classification": "thresher.estimators.hyperplanes.MultiHyperplaneClassifier"},
+        (Contestant("hyperplanes"),),
+        {"classification": ("hinge",)},
+    ),
+})  # fmt: skip
+
+
+def _imported(where: str) -> Any:
+    module, _, name = where.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+# ---------------------------------------------------------------- names to objects
+
+
 def register(name: str, cls: type) -> type:
     """Give a class of your own a name that estimators, commands and model files know.
 
@@ -143,8 +324,10 @@ def register(name: str, cls: type) -> type:
     >>> @dataclass(frozen=True)
     ... class Wide(Hinge):
     ...     pass
-    >>> register("wide_hinge_of_the_docs", Wide).__name__
+    >>> register("wide", Wide).__name__
     'Wide'
+    >>> from thresher.registry import LOSSES
+    >>> LOSSES.remove("wide")
     """
     for table in _TABLES:
         if table.takes(cls):

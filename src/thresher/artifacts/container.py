@@ -31,7 +31,7 @@ from thresher._files import Path_, atomic_file
 
 __all__ = ["VERSION", "BadFile", "atomic_file", "read", "write"]
 
-VERSION = 1
+VERSION = 2
 DOCUMENT = "document.json"
 MAX_DOCUMENT = 64 * 2**20
 MAX_DEPTH = 100

@@ -5,6 +5,7 @@ What JSON knows stands for itself; everything else is an object with one key tha
     {"$float": "inf"}   {"$tuple": [..]}   {"$dict": [[key, value], ..]}   {"$scalar": ["<f4", 0.5]}
     {"$array": ["a0", "C"]}   {"$strings": {..}}   {"$dtype": "<f8"}   {"$type": "<f8"}
     {"$enum": ["module.Class", "NAME"]}   {"$object": {"class": "module.Class", "fields": {..}}}
+    {"$csr": {"shape": [..], ..}}   {"$map": {"name": "terms", "parameters": {..}, "state": {..}}}
 
 The arrays themselves go into a dictionary beside the JSON.  Classes are looked up in a table of
 Thresher's own, of registered classes and of those the caller passes; a name that stands in a file
@@ -24,14 +25,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix, issparse
 
-from thresher import kernels, losses, penalties, registry, schedules, solvers
+from thresher import functions, kernels, losses, penalties, registry, schedules, solvers
 from thresher._terms import Term
 from thresher.artifacts.container import BadFile
 from thresher.artifacts.upgrades import current_name
+from thresher.maps import forest
+from thresher.maps.base import FeatureMap
 
-__all__ = ["UnknownTerm", "decode", "encode"]
+__all__ = ["UnknownTerm", "decode", "encode", "without_chance"]
 
+_SPARSE = ("data", "indices", "indptr")
 _MAX_STRINGS = 2**28  # characters in one array of strings, whose width the file names
 _ROLES: list[tuple[str, type]] = [
     ("loss", losses.Loss),
@@ -69,6 +74,10 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> A
         return {"$dtype": _plain_dtype(value, where).str}
     if isinstance(value, type) and issubclass(value, np.generic):
         return {"$type": _plain_dtype(np.dtype(value), where).str}
+    if issparse(value):
+        return _encode_sparse(value, arrays, where)
+    if isinstance(value, FeatureMap):
+        return _encode_map(value, arrays, where)
     if _field_names(type(value)) is not None:
         return _encode_object(value, arrays, where)
     return _encode_container(value, arrays, where)
@@ -123,6 +132,31 @@ def _encode_strings(value: np.ndarray, where: str) -> dict[str, Any]:
     if width * len(values) > _MAX_STRINGS:
         raise ValueError(f"{where} is an array of {len(values)} strings of up to {width}: too big")
     return {"$strings": {"shape": list(value.shape), "width": width, "values": values}}
+
+
+def _encode_sparse(value: Any, arrays: dict[str, np.ndarray], where: str) -> dict[str, Any]:
+    rows = csr_matrix(value)
+    parts = {name: encode(getattr(rows, name), arrays, where) for name in _SPARSE}
+    return {"$csr": {"shape": list(rows.shape), **parts}}
+
+
+def _encode_map(value: FeatureMap, arrays: dict[str, np.ndarray], where: str) -> dict[str, Any]:
+    """By its name and its parameters, and what it has learned, if it has."""
+    name = registry.MAPS.name_of(type(value))
+    if name is None:
+        shown = type(value.shown).__name__
+        raise TypeError(f"a model with the map {shown} cannot be saved: it has no registered name")
+    fitted = any(key.endswith("_") for key in vars(value))
+    state = encode(value.state(), arrays, where) if fitted else None
+    parameters = encode(without_chance(value.get_params(deep=False)), arrays, where)
+    return {"$map": {"name": name, "parameters": parameters, "state": state}}
+
+
+def without_chance(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters without a ``random_state`` that is not an integer: no file can hold it."""
+    seed = params.get("random_state")
+    kept = {name: value for name, value in params.items() if name != "random_state"}
+    return kept | ({"random_state": int(seed)} if isinstance(seed, int | np.integer) else {})
 
 
 def _encode_object(value: Any, arrays: dict[str, np.ndarray], where: str) -> dict[str, Any]:
@@ -271,6 +305,44 @@ class _Decoder:
         except (TypeError, ValueError, ArithmeticError) as error:
             raise BadFile(f"{cls.__name__} refuses its parameters: {error}") from error
 
+    def sparse(self, parts: dict[str, Any]) -> csr_matrix:
+        if parts.keys() != {"shape", *_SPARSE}:
+            raise BadFile("damaged sparse matrix")
+        shape = parts["shape"]
+        plain = isinstance(shape, list) and len(shape) == 2 and all(type(n) is int for n in shape)
+        data, indices, indptr = (self.decode(parts[name]) for name in _SPARSE)
+        arrays = all(isinstance(a, np.ndarray) and a.ndim == 1 for a in (data, indices, indptr))
+        if not plain or not arrays or indices.dtype.kind != "i" or indptr.dtype.kind != "i":
+            raise BadFile("damaged sparse matrix")
+        # SciPy's own check believes a last pointer that the others exceed.
+        whole = indptr.size == shape[0] + 1 and indptr[0] == 0 and np.all(np.diff(indptr) >= 0)
+        whole = whole and indptr[-1] == indices.size == data.size
+        if not whole or np.any(indices < 0) or np.any(indices >= shape[1]):
+            raise BadFile("damaged sparse matrix: its row pointers or columns are wrong")
+        return csr_matrix((data, indices, indptr), shape=tuple(shape))
+
+    def map_(self, parts: dict[str, Any]) -> FeatureMap:
+        if parts.keys() != {"name", "parameters", "state"}:
+            raise BadFile("damaged feature map")
+        name, given = parts["name"], self.decode(parts["parameters"])
+        if not isinstance(name, str) or name not in registry.MAPS:
+            raise BadFile(f"unknown map {name!r:.100}; known: {', '.join(registry.MAPS)}")
+        cls, state = registry.MAPS[name], self.decode(parts["state"])
+        if not isinstance(given, dict) or not isinstance(state, dict | None):
+            raise BadFile(f"damaged feature map {name!r}")
+        unknown = sorted(set(given) - set(inspect.signature(cls).parameters))
+        if unknown:
+            raise BadFile(f"{cls.__name__} has no {unknown[0][:100]!r}, which the file gives")
+        try:
+            made = cls(**given)
+            if state is not None:
+                if state.keys() != set(cls.state_names):
+                    raise BadFile(f"a {name} map needs {', '.join(cls.state_names)}")
+                made.restore(state)
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadFile(str(error)) from error
+        return made
+
     def _class(self, name: str, role: str) -> type:
         """Ours, or the user's of that name; of the same short name, if it has moved since."""
         name = current_name(name)
@@ -301,6 +373,8 @@ _TAGS: dict[str, tuple[type, Callable[[_Decoder, Any], Any]]] = {
     "$type": (str, _Decoder.type_),
     "$enum": (list, _Decoder.enum_),
     "$object": (dict, _Decoder.object_),
+    "$csr": (dict, _Decoder.sparse),
+    "$map": (dict, _Decoder.map_),
 }
 
 
@@ -333,11 +407,14 @@ def _check_names(cls: type, names: list[str], given: dict[str, Any]) -> None:
 @functools.cache
 def _own_classes() -> dict[str, type]:
     """Thresher's terms, solvers, states and enums by qualified name."""
-    files = [m.name for m in pkgutil.iter_modules(solvers.__path__)]
-    modules = [importlib.import_module(f"thresher.solvers.{name}") for name in files]
+    modules = [
+        importlib.import_module(f"{package.__name__}.{found.name}")
+        for package in (solvers, functions)
+        for found in pkgutil.iter_modules(package.__path__)
+    ]
     return {
         _qualified(cls): cls
-        for module in [losses, penalties, kernels.functions, schedules, *modules]
+        for module in [losses, penalties, kernels.functions, schedules, forest, *modules]
         for cls in vars(module).values()
         if inspect.isclass(cls) and cls.__module__ == module.__name__ and _is_plain(cls)
     }

@@ -9,76 +9,73 @@ from typing import Any
 import numpy as np
 
 from thresher._files import Path_, atomic_file
-from thresher.artifacts.coefficients import checked, column_names
+from thresher.artifacts.coefficients import column_names
 from thresher.artifacts.container import our_version
-from thresher.artifacts.onnx_scores import LinearScores
 
-__all__ = ["write_onnx", "write_onnx_scores"]
+__all__ = ["write_onnx"]
 
 OPSET = 17
 ML_OPSET = 3  # of the operators for machine learning, in graphs that have some
 IR_VERSION = 8  # of the same age as the opset
 _LARGEST = 2**31 - 2**20  # a protobuf file has at most 2 GiB
-_LINKS = ("logistic", "modified_huber")
-_CALIBRATORS = {"sigmoid": 2, "softmax": 1, "isotonic": 1}
 
 
 def write_onnx(
     path: Path_,
-    coef: Any,
-    intercept: Any,
+    function: Any,
     classes: Any = None,
-    probability: str | tuple[Any, ...] | None = None,
+    link: Any = None,
     feature_names: Sequence[str] | np.ndarray | None = None,
     dtype: str = "float64",
 ) -> None:
-    """Write the model for any ONNX runtime; needs ``pip install "thresher[onnx]"``.
+    """Write a function for any ONNX runtime; needs ``pip install "thresher[onnx]"``.
 
     The input "X" has shape [N, features] and type ``dtype`` ("float32" is widened at once, so the
     predictions are those of the same numbers as float64).  Outputs: "prediction" [N] for a
     regression (``classes`` None), else "label" [N], "scores" (as ``decision_function``: [N] for two
-    classes, [N, classes] for more) and, if asked for, "probabilities" [N, classes].
+    classes, [N, classes] for more) and, with a ``link`` (of a calibration or a loss) that ONNX
+    can say, "probabilities" [N, classes].
 
-    ``probability``: None; a loss's own link, "logistic" or "modified_huber"; or a calibration,
-    ("sigmoid", slope, offset), ("softmax", slope), ("isotonic", [(thresholds, values), ...]).
+    Parameters
+    ----------
+    path : file to write
+    function : of ``thresher.functions``
+    classes : array or None, default=None
+    link : of ``thresher.functions.calibration``, or None, default=None
+    feature_names : list of str or None, default=None
+    dtype : {"float64", "float32"}, default="float64"
     """
-    table, offsets, _ = checked(coef, intercept, classes)
-    scores = LinearScores(table, offsets)
-    write_onnx_scores(path, scores, classes, probability, feature_names, dtype)
-
-
-def write_onnx_scores(
-    path: Path_,
-    scores: Any,
-    classes: Any = None,
-    probability: str | tuple[Any, ...] | None = None,
-    feature_names: Sequence[str] | np.ndarray | None = None,
-    dtype: str = "float64",
-) -> None:
-    """The same for any of the models in ``thresher.artifacts.onnx_scores``."""
     onnx = _onnx()
+    function.check()
     labels = None if classes is None else np.asarray(classes)
-    names = column_names(feature_names, scores.features)
+    _check_classes(labels, function.outputs)
+    names = column_names(feature_names, function.features)
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
-    parts = [scores] if hasattr(scores, "nbytes") else vars(scores).values()
-    size = sum(part.nbytes for part in parts if hasattr(part, "nbytes"))
-    if size > _LARGEST:
-        raise ValueError(f"{size} bytes of weights do not fit into ONNX's 2 GiB")
-    if labels is None and probability is not None:
+    if labels is None and link is not None:
         raise ValueError("a regression has no probabilities")
     graph = _Graph(onnx)
-    values = scores.build(graph, graph.rows(dtype))
+    values = function.to_onnx(graph, graph.rows(dtype))
     if labels is None:
         graph.regression(values)
     else:
-        graph.classification(values, labels, scores.outputs)
-        if probability is not None:
-            graph.probabilities(values, probability, scores.outputs)
-    model = graph.model(scores.features, dtype, names)
+        graph.classification(values, labels, function.outputs)
+        if link is not None:
+            graph.probabilities(values, link, function.outputs)
+    model = graph.model(function.features, dtype, names)
     onnx.checker.check_model(model)
     with atomic_file(path) as file:
         file.write(model.SerializeToString(deterministic=True))
+
+
+def _check_classes(labels: np.ndarray | None, outputs: int) -> None:
+    if labels is None:
+        if outputs != 1:
+            raise ValueError(f"a regression has one output, got {outputs}")
+        return
+    wanted = 1 if labels.size == 2 else labels.size
+    if labels.ndim != 1 or labels.size < 2 or outputs != wanted:
+        raise ValueError(f"{labels.size} classes need {wanted} outputs, got {outputs}")
 
 
 def _onnx() -> Any:
@@ -100,10 +97,18 @@ class _Graph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.outputs: list[Any] = []
+        self.bytes = 0
+
+    def reserve(self, size: int) -> None:
+        """Refuse what does not fit before it is built."""
+        self.bytes += size
+        if self.bytes > _LARGEST:
+            raise ValueError(f"{self.bytes} bytes of weights do not fit into ONNX's 2 GiB")
 
     def constant(self, value: Any) -> str:
         name = f"c{len(self.constants)}"
         array = np.asarray(value)
+        self.reserve(array.nbytes)
         if array.dtype.kind in "UO":  # ONNX keeps strings as UTF-8
             flat = [str(item).encode("utf-8") for item in array.ravel()]
             make, kind = self.onnx.helper.make_tensor, self.onnx.TensorProto.STRING
@@ -163,39 +168,16 @@ class _Graph:
 
     # ------------------------------------------------------------ probabilities
 
-    def probabilities(self, scores: str, method: Any, outputs: int) -> None:
-        name, *parameters = (method,) if isinstance(method, str) else method
-        if len(parameters) != _CALIBRATORS.get(name, 0) or name not in (*_LINKS, *_CALIBRATORS):
-            raise ValueError(
-                f"probability={method!r:.100} is unknown: use 'logistic', 'modified_huber', "
-                "('sigmoid', slope, offset), ('softmax', slope) or ('isotonic', [(x, y), ...])"
-            )
-        if name == "softmax":
-            steep = self.add("Mul", scores, self.constant(float(parameters[0])))
-            result = self.add("Softmax", steep, axis=1)
-        else:
-            result = self.normalised(getattr(self, name)(scores, *parameters), outputs)
-        shape = ["N", max(2, outputs)]
-        self.publish(result, "probabilities", np.dtype(np.float64), shape)
+    def probabilities(self, scores: str, link: Any, outputs: int) -> None:
+        result = link.to_onnx(self, scores, outputs)
+        if result is not None:
+            shape = ["N", max(2, outputs)]
+            self.publish(result, "probabilities", np.dtype(np.float64), shape)
 
-    def logistic(self, scores: str) -> str:
-        return self.add("Sigmoid", scores)
-
-    def modified_huber(self, scores: str) -> str:
-        clipped = self.add("Clip", scores, self.constant(-1.0), self.constant(1.0))
-        raised = self.add("Add", clipped, self.constant(1.0))
-        return self.add("Mul", raised, self.constant(0.5))
-
-    def sigmoid(self, scores: str, slope: float, offset: float) -> str:
-        steep = self.add("Mul", scores, self.constant(float(slope)))
-        return self.add("Sigmoid", self.add("Add", steep, self.constant(float(offset))))
-
-    def isotonic(self, scores: str, steps: Sequence[tuple[Any, Any]]) -> str:
-        columns = []
-        for c, (thresholds, values) in enumerate(steps):
-            column = self.add("Gather", scores, self.constant(np.array([c])), axis=1)
-            columns.append(self.interpolated(column, np.asarray(thresholds), np.asarray(values)))
-        return self.add("Concat", *columns, axis=1)
+    def or_one(self, lengths: str) -> str:
+        """To divide by: one in place of zero."""
+        some = self.add("Greater", lengths, self.constant(0.0))
+        return self.add("Where", some, lengths, self.constant(1.0))
 
     def interpolated(self, column: str, x: np.ndarray, y: np.ndarray) -> str:
         """The piecewise linear function through (x, y) at a [N, 1] column, constant outside.
@@ -214,7 +196,7 @@ class _Graph:
         return self.add("Add", rise, self.add("Gather", self.constant(y[:-1]), piece))
 
     def normalised(self, table: str, outputs: int) -> str:
-        """As :func:`thresher.estimators._calibration.normalised`: rows that sum to one."""
+        """As :func:`thresher.functions.normalised`: rows that sum to one."""
         if outputs == 1:
             other = self.add("Sub", self.constant(1.0), table)
             return self.add("Concat", other, table, axis=1)

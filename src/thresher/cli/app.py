@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from thresher.cli import options as o
+from thresher.registry import LOSSES, PENALTIES, SOLVERS, TASKS
 
 __all__ = ["app"]
 
@@ -92,7 +93,7 @@ def train(
                                 "ignored (again for more).", rich_help_panel=_COLUMNS)
     ] = [],
     task: Annotated[
-        str | None, typer.Option(help="classification or regression; by the target's values.",
+        str | None, typer.Option(help=f"{' or '.join(TASKS)}; by the target's values.",
                                     rich_help_panel=_COLUMNS)
     ] = None,
     missing: Annotated[
@@ -107,21 +108,16 @@ def train(
                                     rich_help_panel=_COLUMNS)
     ] = None,
     learner: Annotated[
-        str, typer.Option(help="linear, kernel (fixed-size kernel machine), budgeted (kernel "
-                          "machine on a budget of support vectors) or hyperplanes (several "
-                          "linear functions per class).", rich_help_panel=_LEARNER)
+        str, typer.Option(help=o.learner_help(), rich_help_panel=_LEARNER)
     ] = "linear",
     loss: Annotated[
-        str | None, typer.Option(help="squared_hinge, hinge, logistic, pinball, modified_huber; "
-                                    "least_squares, huber, epsilon_insensitive, ...",
-                                    rich_help_panel=_LEARNER)
+        str | None, typer.Option(help=o.names_help(LOSSES), rich_help_panel=_LEARNER)
     ] = None,
     penalty: Annotated[
-        str | None, typer.Option(help="l2, l1, elastic_net, ...", rich_help_panel=_LEARNER)
+        str | None, typer.Option(help=o.names_help(PENALTIES), rich_help_panel=_LEARNER)
     ] = None,
     solver: Annotated[
-        str | None, typer.Option(help="auto, asgd, dcd, newton, pegasos, fobos, rda, ...",
-                                    rich_help_panel=_LEARNER)
+        str | None, typer.Option(help=f"auto, {o.names_help(SOLVERS)}", rich_help_panel=_LEARNER)
     ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Strength of the penalty; 1/rows for l2.",
@@ -162,8 +158,7 @@ def train(
                                  rich_help_panel=_TUNING)
     ] = None,
     criterion: Annotated[
-        str | None, typer.Option(help="What makes a setting better: error, auc, log_loss, "
-                                 "sparse_error; mse, mae, r2.", rich_help_panel=_TUNING)
+        str | None, typer.Option(help=o.criteria_help(), rich_help_panel=_TUNING)
     ] = None,
     search: Annotated[
         str | None, typer.Option(help="csa+simplex (coupled annealing, then a simplex), csa, "
@@ -243,9 +238,8 @@ def train(
         data, {**reading, **columns}, {**params, **o.parse_assignments(assign)}, plugin,
         json, quiet, learner=learner, budget=o.parse_seconds(budget), model=model,
         passes=passes, holdout=holdout, memory=o.parse_size(memory), scan=scan, seed=seed,
-        checkpoint=checkpoint, resume=resume, begun=begun,
-        tuning={"tune": tune, "criterion": criterion, "search": search,
-                "cv": o.parse_value(folds), "study": study},
+        checkpoint=checkpoint, resume=resume, begun=begun, tune=tune, criterion=criterion,
+        search=search, cv=o.parse_value(folds), study=study,
     )  # fmt: skip
 
 

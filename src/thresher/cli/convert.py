@@ -123,7 +123,7 @@ def _to_npz(data: DataSet, output: Path) -> int:
 
 def _import_model(paths: list[str], output: Path, as_json: bool) -> None:
     from thresher.artifacts.liblinear import read_liblinear
-    from thresher.estimators._exporting import imported_estimator
+    from thresher.estimators.linear import imported
     from thresher.training import save_model
 
     if len(paths) != 1:
@@ -131,7 +131,7 @@ def _import_model(paths: list[str], output: Path, as_json: bool) -> None:
     found = read_liblinear(paths[0])
     labels = None if found.regression else found.labels
     logistic = found.solver_type.endswith("LR") or "_LR_" in found.solver_type
-    estimator = imported_estimator(found.coef, found.intercept, labels, logistic)
+    estimator = imported(found.coef, found.intercept, labels, logistic)
     save_model(estimator, output, imported=paths[0])
     if as_json:
         show.print_json(

@@ -8,7 +8,8 @@ from thresher.artifacts.coefficients import write_coefficients
 from thresher.artifacts.liblinear import write_liblinear
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
-from thresher.estimators._exporting import onnx_scores, probability_of
+from thresher.losses import Logistic, Loss
+from thresher.registry import resolve
 from thresher.training import Model, load_model
 
 __all__ = ["export"]
@@ -30,7 +31,8 @@ def export(path: Path, output: Path, plugins: list[Path], as_json: bool) -> None
     else:
         solver = None
         if model.is_classifier:
-            logistic = probability_of(model.estimator) == "logistic"
+            loss = resolve(model.estimator.loss, Loss, "loss")
+            logistic = model.estimator.calibrate is None and isinstance(loss, Logistic)
             solver = "L2R_LR" if logistic else "L2R_L2LOSS_SVC"
         regression = not model.is_classifier
         write_liblinear(output, *model.coefficients(), model.classes, regression, solver)
@@ -41,7 +43,7 @@ def export(path: Path, output: Path, plugins: list[Path], as_json: bool) -> None
 
 
 def _onnx(model: Model, output: Path, names: list[str] | None) -> None:
-    from thresher.artifacts.onnx_graph import write_onnx_scores
+    from thresher.artifacts.onnx_graph import write_onnx
 
-    probability = probability_of(model.estimator) if model.is_classifier else None
-    write_onnx_scores(output, onnx_scores(model.estimator), model.classes, probability, names)
+    link = model.estimator.link if model.is_classifier else None
+    write_onnx(output, model.function, model.classes, link, names)

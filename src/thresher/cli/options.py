@@ -12,6 +12,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from thresher._durations import seconds_of
+from thresher.registry import LEARNERS, TASKS, Names
+
 __all__ = ["data_options", "parse_assignments", "parse_size", "read_config"]
 
 _DATA = "Reading the data"
@@ -170,17 +173,25 @@ def parse_size(text: str) -> int:
 
 def parse_seconds(text: str | None) -> float | None:
     """'60s', '5m', '1h' or a number of seconds."""
-    if text is None:
-        return None
-    word = text.strip().lower()
-    scale = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(word[-1:], 1.0)
-    try:
-        seconds = float(word.rstrip("smh")) * scale
-    except ValueError:
-        seconds = 0.0
-    if not 0.0 < seconds < float("inf"):
-        raise ValueError(f"{text!r} is not a time: write 60s or 5m")
-    return seconds
+    return None if text is None else seconds_of(text)
+
+
+# ---------------------------------------------------------------- help texts of the registry
+
+
+def learner_help() -> str:
+    """What --learner names."""
+    return ", ".join(f"{name} ({entry.help})" for name, entry in LEARNERS.items()) + "."
+
+
+def names_help(table: Names) -> str:
+    """Names that a term may have."""
+    return ", ".join(table) + "."
+
+
+def criteria_help() -> str:
+    criteria = "; ".join(", ".join(task.criteria) for task in TASKS.values())
+    return f"What makes a setting better: {criteria}."
 
 
 def read_config(path: Path, known: set[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ they describe it.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable
@@ -15,10 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._durations import seconds_of
 from thresher.data import DataSet, open_data
 from thresher.data.errors import nearest
+from thresher.registry import LEARNERS, LOSSES, TASKS
 
-__all__ = ["QUESTIONS", "Choice", "Question", "Talk", "seconds_of", "tunes"]
+__all__ = ["QUESTIONS", "Choice", "Question", "Talk", "tunes"]
 
 _TARGETS = ("target", "label", "labels", "class", "y", "outcome", "response", "income", "price")
 _MOST_LISTED = 30
@@ -190,7 +193,15 @@ _REGRESSING = [
 
 
 def _losses(talk: Talk) -> list[Choice]:
-    return _REGRESSING if talk.task == "regression" else _CLASSIFYING
+    """Ours with their pictures, then registered ones by what they say of themselves."""
+    known = _REGRESSING if talk.task == "regression" else _CLASSIFYING
+    shown = {choice.value for choice in known}
+    others = [
+        Choice(name, (inspect.getdoc(cls) or "").partition("\n")[0])
+        for name, cls in LOSSES.items()
+        if talk.task in cls.tasks and name not in shown
+    ]
+    return known + others
 
 
 # ---------------------------------------------------------------- the learner
@@ -198,17 +209,11 @@ def _losses(talk: Talk) -> list[Choice]:
 
 def _learners(talk: Talk) -> list[Choice]:
     """Those that can learn with the loss that was chosen."""
-    out = [
-        Choice("linear", "One weight for each feature: fast for any size, and can be read."),
-        Choice("kernel", "A kernel machine of fixed size: curved boundaries by comparing rows with "
-               "some hundred landmarks. Best with up to some hundred features."),
-    ]  # fmt: skip
-    if talk.task == "regression" or talk.answers.get("loss") == "hinge":
-        out.append(Choice("budgeted", "A kernel machine that learns row by row with at most 200 "
-                          "support vectors: for streams."))  # fmt: skip
-    if talk.task == "classification" and talk.answers.get("loss") == "hinge":
-        out.append(Choice("hyperplanes", "Several linear functions for each class: between linear "
-                          "and kernel in accuracy, nearly as fast as linear."))  # fmt: skip
+    loss, out = talk.answers.get("loss"), []
+    for name, entry in LEARNERS.items():
+        own = entry.losses.get(talk.task, ())
+        if talk.task in entry.estimators and (not own or loss in own):
+            out.append(Choice(name, entry.advice))
     return out
 
 
@@ -241,29 +246,27 @@ def _check_tune(talk: Talk, value: str) -> str:
     return value
 
 
+_CRITERIA = {
+    "error": "Share of wrong labels.",
+    "auc": "How well rows are ranked, whatever the threshold: for rare classes.",
+    "log_loss": "How good the probabilities are; they are calibrated if the loss has none of its "
+    "own.",
+    "sparse_error": "Share of wrong labels, and a little for every weight that is not zero.",
+    "mse": "Mean squared error: large misses count most.",
+    "mae": "Mean absolute error: all misses count by their size.",
+    "r2": "Share of the variance that is explained.",
+}
+
+
 def _criteria(talk: Talk) -> list[Choice]:
-    if talk.task == "regression":
-        return [
-            Choice("mse", "Mean squared error: large misses count most."),
-            Choice("mae", "Mean absolute error: all misses count by their size."),
-            Choice("r2", "Share of the variance that is explained."),
-        ]
-    out = [
-        Choice("error", "Share of wrong labels."),
-        Choice("auc", "How well rows are ranked, whatever the threshold: for rare classes."),
-        Choice("log_loss", "How good the probabilities are; they are calibrated if the loss has "
-               "none of its own."),
-    ]  # fmt: skip
-    if tunes(talk.answers) and talk.answers.get("sparse", "no") != "no":
-        out.append(Choice("sparse_error", "Share of wrong labels, and a little for every weight "
-                          "that is not zero."))  # fmt: skip
-    return out
+    sparse = tunes(talk.answers) and talk.answers.get("sparse", "no") != "no"
+    names = [n for n in TASKS[talk.task].criteria if sparse or n != "sparse_error"]
+    return [Choice(name, _CRITERIA[name]) for name in names]
 
 
 def _usual_criterion(talk: Talk) -> str:
-    if talk.task == "regression":
-        return "mse"
-    return "auc" if talk.rarest() < 0.1 else "error"
+    rare = talk.task == "classification" and talk.rarest() < 0.1
+    return "auc" if rare else TASKS[talk.task].criteria[0]
 
 
 _BUDGETS = [
@@ -274,20 +277,6 @@ _BUDGETS = [
 ]
 
 
-def seconds_of(text: str) -> float | None:
-    """'90s', '10m', '1.5h' or a number of seconds; None for 'none'."""
-    if text == "none":
-        return None
-    found = re.fullmatch(r"([0-9.]+)\s*([smh]?)", text.strip().lower())
-    try:
-        value = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
-    except ValueError:
-        value = 0.0
-    if value <= 0.0:
-        raise ValueError(f"{text!r} is no time: write none, 90s, 10m or 1h")
-    return value
-
-
 def _chooses(talk: Talk) -> bool:
     """Whether the user does, and not a race."""
     return talk.answers.get("budget", "none") == "none"
@@ -295,7 +284,8 @@ def _chooses(talk: Talk) -> bool:
 
 def _check_budget(talk: Talk, value: str) -> str:
     value = _BUDGETS[0].value if value.casefold() in ("no", "none", "0") else value
-    seconds_of(value)
+    if value != _BUDGETS[0].value:
+        seconds_of(value)
     return value
 
 
@@ -332,8 +322,7 @@ QUESTIONS = (
         "task", "Labels or numbers?",
         "It decides what a mistake is: a wrong label, or a distance from the true number.",
         "what the values look like",
-        lambda talk: [Choice("classification", "The target says which class a row belongs to."),
-                      Choice("regression", "The target is a quantity.")],
+        lambda talk: [Choice(name, task.target) for name, task in TASKS.items()],
         _inferred_task, _check_task,
     ),
     Question(

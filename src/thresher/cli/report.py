@@ -28,7 +28,7 @@ def report(
     with show.Live(quiet or as_json) as live:
         sections = write_report(
             model, data or None, html, pdf, png, quick=quick, seconds=seconds,
-            static=static or None, title=f"Report on {path.name}", told=live.say,
+            static=static or None, title=f"Report on {path.name}", on_line=live.say,
             **(reading if data else {}),
         )  # fmt: skip
     written = [str(p) for p in (html, pdf, png) if p is not None]

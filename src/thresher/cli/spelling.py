@@ -7,7 +7,7 @@ import re
 __all__ = ["as_options"]
 
 _OPTIONS = "alpha|calibrate|encoding|format|holdout|learner|loss|memory|n_features|on_bad_rows"
-_OPTIONS += "|passes|penalty|solver|target|task|weight|criterion|search|study|tune|cv"
+_OPTIONS += "|model|passes|penalty|solver|target|task|weight|criterion|search|study|tune|cv"
 _RENAMED = {"cv": "folds"}
 _ASSIGNED = re.compile(rf"\b({_OPTIONS})=(?:'([^']*)'|([\w.]+))")
 _TYPED = re.compile(r"types=\{'([^']*)': '([^']*)'\}")

@@ -13,8 +13,7 @@ from thresher.cli import show
 from thresher.cli.plugins import load_plugins
 from thresher.data import DataSet, open_data
 from thresher.training import Model, Progress, Training, run
-from thresher.training.checkpoint import Every, checkpoint_path
-from thresher.training.tuning import Tuning
+from thresher.training.checkpoint import checkpoint_path
 
 __all__ = ["column_types", "train"]
 
@@ -30,33 +29,24 @@ def train(
     as_json: bool,
     quiet: bool,
     model: Path | None,
-    checkpoint: str | None,
-    tuning: dict[str, Any],
     **how: Any,
 ) -> None:
-    terms = load_plugins(plugins)
-    tune = Tuning.asked(**tuning)
-    if model is None and (checkpoint or how["resume"]):
-        raise ValueError("a checkpoint is kept beside the model: name it with --model")
+    training = Training(params, model=model, terms=load_plugins(plugins), **how)
     if model is not None:
         _check_writable(model)
-    every = Every.parse(checkpoint) if checkpoint else None
     data = open_data(paths, **reading)
     quiet = quiet or as_json
     if not quiet:
         show.console.print(show.schema_table(data.schema), "")
     with show.Live(quiet) as live, Stopper() as stopper:
 
-        def told(event: Progress) -> None:
+        def on_progress(event: Progress) -> None:
             live.progress(event)
             stopper.tuning = event.stage == "tuning"
             if event.stage == "reading" and stopper.asked():
                 raise KeyboardInterrupt  # there is no model yet
 
-        training = Training(
-            params, checkpoint=every, model_path=model, terms=terms, listener=told,
-            stop=stopper.asked, tune=tune, **how,
-        )  # fmt: skip
+        training.on_progress, training.stop = on_progress, stopper.asked
         trained = run(data, training)
     if model is not None:
         trained.training["options"] = {k: v for k, v in params.items() if _is_plain(v)}

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from thresher.cli import show
 from thresher.estimators import LinearClassifier, LinearRegressor
-from thresher.race.auto import contestants
+from thresher.race.contestants import contestants
 from thresher.race.proposals import first_changes
 from thresher.training import train
 
@@ -60,7 +60,8 @@ def _racing(X: Any, target: np.ndarray) -> Iterator[tuple[str, Any, np.ndarray]]
     """All that ``--budget`` may try first."""
     two = (target > 0.0).astype(int)
     for labels in (two, _three(target), target):
-        runners = contestants(labels is target, hasattr(X, "indptr"), X.shape[1])
+        task = "regression" if labels is target else "classification"
+        runners = contestants(task, hasattr(X, "indptr"), X.shape[1])
         for name, model in runners.items():
             for change in first_changes(model, X):
                 yield name, clone(model).set_params(**change), labels

@@ -1,7 +1,7 @@
 """``thresher wizard``: questions and answers, then the command, the code and the model.
 
-The questions are in ``questions.py``; here the answers become a plan (a pure function), and a thin
-loop asks.  What is run is the very command that is printed.
+The questions are in ``questions.py``; here the answers become a recipe (a pure function), and a
+thin loop asks.  What is run is the very command that is printed.
 """
 
 from __future__ import annotations
@@ -11,65 +11,48 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.markup import escape
 from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
 
+from thresher._durations import seconds_of
 from thresher.cli import show
-from thresher.cli.questions import QUESTIONS, Question, Talk, seconds_of, tunes
+from thresher.cli.questions import QUESTIONS, Question, Talk, tunes
 from thresher.data.errors import nearest
-from thresher.registry import LOSSES
+from thresher.registry import LEARNERS, LOSSES
+from thresher.training.recipe import Recipe
 
-__all__ = ["Plan", "plan_of", "wizard"]
+__all__ = ["recipe_of", "wizard"]
 
 INTERRUPTED = 130
 _PENALTIES = {"yes": "l1", "mixed": "elastic_net"}
 _DEFAULTS = {"encoding": "utf-8", "on_bad_rows": "error"}
-_FLAGS = {"header": ("--header", "--no-header"), "zero_based": ("--zero-based", "--one-based")}
 
 Ask = Callable[[Question, Talk], str]
 
 
-# ---------------------------------------------------------------- answers to a plan
+# ---------------------------------------------------------------- answers to a recipe
 
 
-class Plan(NamedTuple):
-    """One training, said three times: arguments of ``thresher.train``, a command, and code."""
-
-    arguments: dict[str, Any]
-    words: list[str]
-    code: str
-
-
-def plan_of(paths: list[str], reading: dict[str, Any], answers: dict[str, str]) -> Plan:
-    """What the answers mean; the three agree."""
+def recipe_of(paths: list[str], reading: dict[str, Any], answers: dict[str, str]) -> Recipe:
+    """What the answers mean."""
     reading = {k: v for k, v in reading.items() if v is not None and v != _DEFAULTS.get(k)}
     columns = {k: v for k, v in answers.items() if k in ("target", "task")}
-    seconds = seconds_of(answers["budget"])
-    params = _params(answers) if seconds is None else {}
-    learner = answers.get("learner", "linear")
-    arguments: dict[str, Any] = {**columns, **reading}
-    if learner != "linear":
-        arguments["learner"] = learner
-    if params:
-        arguments["params"] = params
-    if seconds is not None:
-        arguments["budget"] = seconds
+    budget = None if answers["budget"] == "none" else seconds_of(answers["budget"])
+    options: dict[str, Any] = {} if budget is None else {"budget": budget}
     if tunes(answers):
-        arguments |= {"tune": int(answers["tune"]), "criterion": answers["criterion"]}
-    arguments["model"] = answers["save"]
-    return Plan(arguments, _words(paths, reading, columns, params, learner, answers),
-                _code(paths, arguments))  # fmt: skip
+        options |= {"tune": int(answers["tune"]), "criterion": answers["criterion"]}
+    params = _params(answers) if budget is None else {}
+    learner = answers.get("learner", "linear")
+    return Recipe(paths, {**columns, **reading}, learner, params, options, answers["save"])
 
 
 def _params(answers: dict[str, str]) -> dict[str, Any]:
     learner, loss = answers.get("learner", "linear"), answers["loss"]
-    fixed = learner == "hyperplanes" or (
-        learner == "budgeted" and answers["task"] == "classification"
-    )
+    fixed = bool(LEARNERS[learner].losses.get(answers["task"]))
     params: dict[str, Any] = {} if fixed else {"loss": loss}
     if answers.get("sparse", "no") != "no":
         params["penalty"] = _PENALTIES[answers["sparse"]]
@@ -78,36 +61,11 @@ def _params(answers: dict[str, str]) -> dict[str, Any]:
     return params
 
 
-def _words(
-    paths: list[str], reading: dict[str, Any], columns: dict[str, str], params: dict[str, Any],
-    learner: str, answers: dict[str, str],
-) -> list[str]:  # fmt: skip
-    words = ["thresher", "train", *paths]
-    for name, value in {**columns, **reading}.items():
-        if name in _FLAGS:
-            words.append(_FLAGS[name][0 if value else 1])
-        else:
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    words += ["--learner", learner] if learner != "linear" else []
-    words += [word for name, value in params.items() for word in (f"--{name}", str(value))]
-    words += ["--budget", answers["budget"]] if answers["budget"] != "none" else []
-    if tunes(answers):
-        words += ["--tune", answers["tune"], "--criterion", answers["criterion"]]
-    return [*words, "--model", answers["save"]]
-
-
-def _code(paths: list[str], arguments: dict[str, Any]) -> str:
-    given = repr(paths[0] if len(paths) == 1 else paths)
-    lines = [f"    {name}={value!r}," for name, value in arguments.items()]
-    head = ["from thresher import train", "", "model = train(", f"    {given},"]
-    return "\n".join([*head, *lines, ")", 'print(model.training["held_out"])', ""])
-
-
 # ---------------------------------------------------------------- asking
 
 
 def wizard(paths: list[str], answers: Path | None, reading: dict[str, Any]) -> None:
-    """Ask (or read the answers), print the plan, run it and show the result."""
+    """Ask (or read the answers), print the recipe, run it and show the result."""
     talk = Talk(paths, reading)
     given = None if answers is None else read_answers(answers)
     try:
@@ -115,10 +73,10 @@ def wizard(paths: list[str], answers: Path | None, reading: dict[str, Any]) -> N
     except (KeyboardInterrupt, EOFError):
         show.console.print("\nleft; nothing was trained")
         raise SystemExit(INTERRUPTED) from None
-    plan = plan_of(paths, reading, talk.answers)
-    _print(plan)
+    recipe = recipe_of(paths, reading, talk.answers)
+    _print(recipe)
     if talk.answers["run"] == "yes":
-        _run(plan, talk)
+        _run(recipe, talk)
 
 
 def _converse(talk: Talk, ask: Ask) -> None:
@@ -204,20 +162,21 @@ def _explain(question: Question, talk: Talk) -> None:
 # ---------------------------------------------------------------- the end
 
 
-def _print(plan: Plan) -> None:
+def _print(recipe: Recipe) -> None:
     show.console.print("\n[bold]The same as one command[/]")
-    show.result.print(shlex.join(plan.words), soft_wrap=True, markup=False)
+    show.result.print(shlex.join(recipe.words()), soft_wrap=True, markup=False)
     show.console.print("\n[bold]and in Python[/]")
+    code = recipe.code('print(model.training["held_out"])')
     if show.result.is_terminal:
-        show.result.print(Syntax(plan.code, "python", theme="ansi_dark", word_wrap=True))
+        show.result.print(Syntax(code, "python", theme="ansi_dark", word_wrap=True))
     else:
-        show.result.print(plan.code, soft_wrap=True, markup=False)
+        show.result.print(code, soft_wrap=True, markup=False)
 
 
-def _run(plan: Plan, talk: Talk) -> None:
+def _run(recipe: Recipe, talk: Talk) -> None:
     from thresher.cli.app import app
 
-    app(plan.words[1:], standalone_mode=False)
+    app(recipe.words()[1:], standalone_mode=False)
     noted = ("criterion", "budget", "tune")
     asked = {key: value for key, value in talk.answers.items() if key in noted}
     path = talk.answers["save"]

@@ -161,12 +161,12 @@ class DataSet:
 
     def scan(
         self,
-        told: Callable[[int], None] | None = None,
+        on_rows: Callable[[int], None] | None = None,
         visit: Callable[[Batch], None] | None = None,
     ) -> Extent:
         """Count rows and classes and learn every feature's mean and variance, in one pass.
 
-        ``told`` hears of the rows so far; ``visit`` is shown every batch.
+        ``on_rows`` hears of the rows so far; ``visit`` is shown every batch.
         """
         target = self.schema.target
         counts = np.zeros(len(target.classes), np.int64) if target and target.classes else None
@@ -179,8 +179,8 @@ class DataSet:
                 counts += np.bincount(batch.y.astype(np.int64), minlength=counts.size)
             if visit is not None:
                 visit(batch)
-            if told is not None:
-                told(rows)
+            if on_rows is not None:
+                on_rows(rows)
         return Extent(rows, moments, counts, nonzeros)
 
 

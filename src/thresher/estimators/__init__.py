@@ -9,14 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thresher.estimators._progress import FitEvent
     from thresher.estimators.budgeted import BudgetedClassifier, BudgetedRegressor
     from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
+    from thresher.estimators.progress import FitEvent
 
 _HOME = {
-    "FitEvent": "_progress",
+    "FitEvent": "progress",
     "BudgetedClassifier": "budgeted",
     "BudgetedRegressor": "budgeted",
     "KernelClassifier": "kernel",

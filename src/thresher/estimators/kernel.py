@@ -1,15 +1,275 @@
-"""``KernelClassifier`` and ``KernelRegressor``: kernel machines of fixed size."""
+"""``KernelClassifier`` and ``KernelRegressor``: the linear estimators behind a feature map."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
-from thresher.estimators._kernel import KernelModel
-from thresher.estimators.linear import LinearClassifier, LinearRegressor
+import numpy as np
+from sklearn.base import clone
 
-__all__ = ["KernelClassifier", "KernelRegressor"]
+from thresher._rows import Rows
+from thresher._seed import seed_from
+from thresher.dimensions import Int
+from thresher.estimators.base import Learner, Setup
+from thresher.estimators.classifier import Classifier
+from thresher.estimators.fronts import Front, MapFront
+from thresher.estimators.input import matrix_of
+from thresher.estimators.linear import LinearModel
+from thresher.estimators.regressor import Regressor
+from thresher.estimators.views import view
+from thresher.maps.base import FeatureMap
+from thresher.maps.foreign import Foreign
+from thresher.registry import MAPS
+from thresher.solvers import Chunk, DirectLeastSquares, Result
 
-_SHARED = """
+__all__ = ["KernelClassifier", "KernelModel", "KernelRegressor"]
+
+_OF_MAPS = ("n_components", "kernel", "gamma", "landmarks", "n_jobs")
+
+
+class KernelModel(LinearModel):
+    """What the two share: the map, and the parameters that go into it."""
+
+    scales = ("relevance",)
+    optional_record = (*Learner.optional_record, "loo_error_")
+    kernel: Any
+    gamma: Any
+    map: Any
+    n_components: Any
+    landmarks: Any
+    dual_coef_ = view("table", "The weights, folded into the map.")
+
+    @property
+    def map_(self) -> Any:
+        """The fitted map."""
+        if "function_" not in vars(self):
+            raise AttributeError("map_")
+        return self.function_.map.shown
+
+    # ------------------------------------------------------------ nested parameters
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters; with ``deep``, also those of the map and of the terms."""
+        params = super().get_params(deep)
+        if deep and hasattr(self.map, "get_params"):
+            params |= {f"map__{name}": value for name, value in self.map.get_params().items()}
+        return params
+
+    def set_fields(self, name: str, fields: dict[str, Any]) -> None:
+        """Also ``map__min_leaf=20``; a map that is a name becomes the object it stands for."""
+        if name != "map":
+            super().set_fields(name, fields)
+        else:
+            self.map = self.make_map().shown.set_params(**fields)
+
+    # ------------------------------------------------------------ the map
+
+    def make_map(self) -> FeatureMap:
+        """A new map, as the parameters say."""
+        if isinstance(self.map, FeatureMap):
+            return clone(self.map)
+        if not isinstance(self.map, str):
+            if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
+                raise TypeError(
+                    f"map must be one of {tuple(MAPS)} or a transformer, got {self.map!r}"
+                )
+            return Foreign(clone(self.map))
+        if self.map not in MAPS:
+            raise ValueError(
+                f"map={self.map!r} is unknown: give a transformer or one of {tuple(MAPS)}"
+            )
+        cls = MAPS[self.map]
+        known = inspect.signature(cls).parameters
+        own = {name: getattr(self, name) for name in _OF_MAPS if name in known}
+        if "random_state" in known:
+            own["random_state"] = seed_from(self.random_state)
+        return cls(**own)
+
+    @property
+    def _size_name(self) -> str:
+        return "n_components" if isinstance(self.map, str) else "map__n_components"
+
+    def capacity(self, rows: int) -> dict[str, Int]:
+        room = self.make_map().room(rows)
+        return {} if room is None else {self._size_name: room}
+
+    def components(self, params: dict[str, Any], rows: int) -> int:
+        name = self._size_name
+        wanted = params.get(name, self.get_params().get(name))
+        return self.make_map().components(wanted, rows)
+
+    def work(self, params: dict[str, Any], rows: int) -> float:
+        return self.make_map().work(self.components(params, rows), rows)
+
+    def learn_front(
+        self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, moments: Any = None
+    ) -> Front:
+        """Units and map, from the rows that count."""
+        units = self.learn_units(rows, targets, weight, moments)
+        made, X, labels = self.make_map(), matrix_of(rows), self._labels(targets)
+        if weight is not None and not np.all(weight > 0.0):
+            kept = np.flatnonzero(weight)
+            X, labels = X[kept], labels[kept]
+        made.learn(X if units is None else units.matrix(X), labels)
+        return MapFront(units, made, rows.shape[1])
+
+    def check_options(self) -> None:
+        super().check_options()
+        if not self.memory > 0.0:
+            raise ValueError(f"memory must be a positive number of bytes, got {self.memory}")
+
+    def _default_penalty(self) -> str:
+        return "l2"
+
+    def _learned(self, setup: Setup, result: Result, chunk: Chunk) -> None:
+        """The leave-one-out error, which direct least squares knows in closed form."""
+        if isinstance(setup.solver, DirectLeastSquares):
+            pairs = setup.solver.leave_one_out(setup.problem, result.state, chunk)
+            self.loo_error_ = self._left_out(*pairs, chunk.weight[chunk.order])
+
+    def _left_out(self, targets: np.ndarray, predictions: np.ndarray, weight: np.ndarray) -> float:
+        """Share of rows misclassified, or mean squared error."""
+        if self.task == "regression":
+            wrong = ((targets - predictions) ** 2)[:, 0]
+        elif targets.shape[1] == 1:
+            wrong = (targets[:, 0] * predictions[:, 0] <= 0.0).astype(float)
+        else:
+            wrong = (targets.argmax(axis=1) != predictions.argmax(axis=1)).astype(float)
+        return float(np.average(wrong, weights=weight))
+
+
+class KernelClassifier(Classifier, KernelModel):
+    """Kernel classifier of fixed size: a feature map and a linear classifier in it.
+
+    Fixed-size Pegasos (loss="hinge" or "pinball", solver="pegasos"), the fixed-size LS-SVM
+    (loss="least_squares"), LLSVM (solver="dcd") and ASSET (solver="asset") are settings of it.
+
+    Parameters
+    ----------
+    loss : {"squared_hinge", "hinge", "logistic", ...} or Loss, default="squared_hinge"
+
+    kernel : {"rbf", "exponential", "polynomial", ...} or Kernel, default="rbf"
+        A name, or an object such as ``Polynomial(degree=3)`` or one of your own classes.
+    gamma : float, "median" or None, default=None
+        Width of a kernel given by name, exp(-gamma ||x - z||^2) for "rbf"; None and "median": one
+        over the median squared distance.  With a Kernel object, None keeps its own.
+    map : {"nystroem", "local", "fourier", "forest", "terms"} or transformer, default="nystroem"
+        How rows become features.  An object is used as it is; kernel, gamma, n_components and
+        landmarks are then its own affair; ``set_params(map__min_leaf=20)`` makes the object of a
+        name.  A forest (``thresher.maps.ForestFeatures``) is a kernel of its own, without kernel,
+        gamma and landmarks; so are weighted terms (``thresher.maps.TermFeatures``), for rows of
+        counts or weights of words, which have no n_components either.
+    n_components : int, "auto" or "sqrt", default="auto"
+        Size of the model: landmarks, frequencies or trees.  More is better and slower.
+    landmarks : {"uniform", "margin", "kmeans", "entropy", ...} or array, default="uniform"
+        How the landmarks are chosen; see ``thresher.maps.Nystroem``.
+    solver : {"auto", "asgd", "dcd", "least_squares", "asset", "newton", ...} or Solver
+        Learns the linear model on the features.  "auto": one direct solve for the least-squares
+        loss, otherwise as ``LinearClassifier`` would choose for rows of that shape; several
+        classes are learned to the optimum by "quasi_newton" (smooth losses) or the dual.
+    alpha : float or None, default=None
+        Strength of the penalty, in  mean loss + alpha / 2 ||w||^2; None: 0.1/n, for weighted
+        terms 1/n (1e-5 in ``partial_fit``).  From the C of a support vector machine:
+        alpha = 1 / (C n).
+    penalty : {"l2", "l1", ...}, Penalty or None, default=None
+    fit_intercept : bool, default=True
+    scale : bool or "relevance", default=False
+        Standardise the features before the map.  "relevance" also weighs them by how much the
+        scores of a pilot machine change along them (``thresher.maps.relevance``): a second or two
+        that often pay for themselves many times where some features say little (covtype, a9a), but
+        not always (ijcnn1): compare.  For up to 10,000 features.
+    memory : float, default=2e9
+        Bytes that the mapped rows may take.  Where they need more they are computed block by block
+        in every pass, and the solver must be a streaming one.
+    max_iter, steps, tol, order, early_stopping, validation_fraction, patience, n_jobs,
+    random_state, trace, verbose, callbacks : as in ``LinearClassifier``
+
+    class_weight : dict, "balanced" or None, default=None
+    calibrate : {"sigmoid", "isotonic"} or None, default=None
+
+    Attributes
+    ----------
+    map_ : the fitted feature map
+    coef_ : array of shape (n_outputs, n_components)
+        The linear model on the features.
+    dual_coef_ : array of shape (n_outputs, n_landmarks)
+        The same model as coefficients of the landmarks ``map_.landmarks_``: a score is
+        k(x, landmarks) . dual_coef_ + intercept_.  Without landmarks, ``coef_`` itself.
+    intercept_ : array of shape (n_outputs,)
+    loo_error_ : float, with the least-squares loss solved directly and all features in memory
+        Leave-one-out error (classification) or mean squared error (regression), in closed form.
+    n_features_in_, feature_names_in_, n_iter_, status_, solver_, penalty_, trace_ : as in
+        ``LinearClassifier``
+    classes_ : array
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from thresher.estimators.kernel import KernelClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = KernelClassifier(random_state=0).fit(X[:1200], y[:1200])
+    >>> print(model.score(X[1200:], y[1200:]) > 0.93)
+    True
+    """
+
+    optional_record = (*Classifier.optional_record, "loo_error_")
+
+    def __init__(
+        self,
+        loss: Any = "squared_hinge",
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = None,
+        map: Any = "nystroem",
+        n_components: Any = "auto",
+        landmarks: Any = "uniform",
+        solver: Any = "auto",
+        alpha: float | None = None,
+        penalty: Any = None,
+        fit_intercept: bool = True,
+        scale: Any = False,
+        memory: float = 2e9,
+        max_iter: int | None = None,
+        steps: int | None = None,
+        tol: float | None = None,
+        order: str = "shuffle",
+        class_weight: Any = None,
+        calibrate: str | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 3,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        trace: bool = False,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        LinearModel.__init__(
+            self, loss, penalty, solver, alpha, fit_intercept, scale, max_iter, steps, tol, order,
+            early_stopping, validation_fraction, patience, n_jobs, random_state, trace, verbose,
+            callbacks,
+        )  # fmt: skip
+        self.kernel = kernel
+        self.gamma = gamma
+        self.map = map
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.memory = memory
+        self.class_weight = class_weight
+        self.calibrate = calibrate
+
+
+class KernelRegressor(Regressor, KernelModel):
+    """Kernel regression of fixed size: a feature map and a linear regression in it.
+
+    With the least-squares loss this is the fixed-size LS-SVM, one direct solve; with
+    "epsilon_insensitive" support vector regression, with "huber" its robust sibling.
+
+    Parameters
+    ----------
+    loss : {"least_squares", "huber", "epsilon_insensitive", ...} or Loss, default="least_squares"
+
     kernel : {"rbf", "exponential", "polynomial", ...} or Kernel, default="rbf"
         A name, or an object such as ``Polynomial(degree=3)`` or one of your own classes.
     gamma : float, "median" or None, default=None
@@ -59,94 +319,7 @@ _SHARED = """
         Leave-one-out error (classification) or mean squared error (regression), in closed form.
     n_features_in_, feature_names_in_, n_iter_, status_, solver_, penalty_, trace_ : as in
         ``LinearClassifier``
-"""
 
-
-class KernelClassifier(KernelModel, LinearClassifier):
-    __doc__ = f"""Kernel classifier of fixed size: a feature map and a linear classifier in it.
-
-    Fixed-size Pegasos (loss="hinge" or "pinball", solver="pegasos"), the fixed-size LS-SVM
-    (loss="least_squares"), LLSVM (solver="dcd") and ASSET (solver="asset") are settings of it.
-
-    Parameters
-    ----------
-    loss : {{"squared_hinge", "hinge", "logistic", ...}} or Loss, default="squared_hinge"
-{
-        _SHARED.replace(
-            "    Attributes",
-            '''    class_weight : dict, "balanced" or None, default=None
-    calibrate : {"sigmoid", "isotonic"} or None, default=None
-
-    Attributes''',
-            1,
-        )
-    }    classes_ : array
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from thresher.estimators.kernel import KernelClassifier
-    >>> X, y = load_digits(return_X_y=True)
-    >>> model = KernelClassifier(random_state=0).fit(X[:1200], y[:1200])
-    >>> print(model.score(X[1200:], y[1200:]) > 0.93)
-    True
-    """
-
-    def __init__(
-        self,
-        loss: Any = "squared_hinge",
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = None,
-        map: Any = "nystroem",
-        n_components: Any = "auto",
-        landmarks: Any = "uniform",
-        solver: Any = "auto",
-        alpha: float | None = None,
-        penalty: Any = None,
-        fit_intercept: bool = True,
-        scale: Any = False,
-        memory: float = 2e9,
-        max_iter: int | None = None,
-        steps: int | None = None,
-        tol: float | None = None,
-        order: str = "shuffle",
-        class_weight: Any = None,
-        calibrate: str | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 3,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        trace: bool = False,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        LinearClassifier.__init__(
-            self, loss, penalty=penalty, solver=solver, alpha=alpha, fit_intercept=fit_intercept,
-            scale=scale, max_iter=max_iter, steps=steps, tol=tol, order=order,
-            class_weight=class_weight, calibrate=calibrate, early_stopping=early_stopping,
-            validation_fraction=validation_fraction, patience=patience, n_jobs=n_jobs,
-            random_state=random_state, trace=trace, verbose=verbose, callbacks=callbacks,
-        )  # fmt: skip
-        self.kernel = kernel
-        self.gamma = gamma
-        self.map = map
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.memory = memory
-
-
-class KernelRegressor(KernelModel, LinearRegressor):
-    __doc__ = f"""Kernel regression of fixed size: a feature map and a linear regression in it.
-
-    With the least-squares loss this is the fixed-size LS-SVM, one direct solve; with
-    "epsilon_insensitive" support vector regression, with "huber" its robust sibling.
-
-    Parameters
-    ----------
-    loss : {{"least_squares", "huber", "epsilon_insensitive", ...}} or Loss, default="least_squares"
-{_SHARED}
     Examples
     --------
     >>> import numpy as np
@@ -185,12 +358,10 @@ class KernelRegressor(KernelModel, LinearRegressor):
         verbose: int = 0,
         callbacks: Any = None,
     ):
-        LinearRegressor.__init__(
-            self, loss, penalty=penalty, solver=solver, alpha=alpha, fit_intercept=fit_intercept,
-            scale=scale, max_iter=max_iter, steps=steps, tol=tol, order=order,
-            early_stopping=early_stopping, validation_fraction=validation_fraction,
-            patience=patience, n_jobs=n_jobs, random_state=random_state, trace=trace,
-            verbose=verbose, callbacks=callbacks,
+        LinearModel.__init__(
+            self, loss, penalty, solver, alpha, fit_intercept, scale, max_iter, steps, tol, order,
+            early_stopping, validation_fraction, patience, n_jobs, random_state, trace, verbose,
+            callbacks,
         )  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma

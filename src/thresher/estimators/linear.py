@@ -2,25 +2,319 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from thresher._terms import capabilities
-from thresher.estimators import _calibration, _input
-from thresher.estimators._classifier import Classifier
-from thresher.estimators._linear import LinearModel
-from thresher.estimators._progress import Held
+from thresher._rows import Rows
+from thresher._seed import seed_from
+from thresher.estimators.base import Learner, Setup
+from thresher.estimators.classifier import Classifier
+from thresher.estimators.fronts import Front
+from thresher.estimators.regressor import Regressor
+from thresher.estimators.views import view
+from thresher.functions import LinearFunction
 from thresher.losses import Loss
-from thresher.registry import resolve
+from thresher.maps.base import Circumstances
+from thresher.penalties import L2, Penalty, strengthened
+from thresher.registry import LOSSES, resolve
+from thresher.solvers import Chunk, Newton, Problem, Solver, Status, driver
+from thresher.solvers.auto import (
+    choose_solver,
+    choose_stream_solver,
+    default_tolerance,
+    largest_useful_strength,
+)
+from thresher.solvers.stream import Facts
 
-__all__ = ["LinearClassifier", "LinearRegressor"]
+__all__ = ["LinearClassifier", "LinearModel", "LinearRegressor", "imported"]
 
-_SHARED = """
+_STREAM_ALPHA = 1e-5
+
+
+class LinearModel(Learner):
+    """What linear estimators share, also those behind a map: terms, solver choice, parameters."""
+
+    loss: Any
+    coef_ = view("coef", "Weights, (outputs, features).")
+    intercept_ = view("intercept", "One per output.")
+
+    def __init__(
+        self, loss: Any, penalty: Any, solver: Any, alpha: float | None, fit_intercept: bool,
+        scale: Any, max_iter: int | None, steps: int | None, tol: float | None, order: str,
+        early_stopping: bool, validation_fraction: float, patience: int, n_jobs: int | None,
+        random_state: Any, trace: bool, verbose: int, callbacks: Any,
+    ):  # fmt: skip
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.max_iter = max_iter
+        self.steps = steps
+        self.tol = tol
+        self.order = order
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.trace = trace
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def named(self, name: str) -> Any:
+        value = super().named(name)
+        return self._default_penalty() if name == "penalty" and value is None else value
+
+    # ------------------------------------------------------------ from parameters to a problem
+
+    def set_up(self, front: Front, rows: Rows, chunk: Chunk, outputs: int, facts: Facts) -> Setup:
+        self.check_options()
+        problem = self.problem(rows.shape[1], rows.dtype, outputs)
+        penalty = self.penalty_for(problem, chunk, facts.mass, front.usual_strength)
+        problem = replace(problem, penalty=penalty)
+        solver = self._solver(front, problem, rows, streaming=not facts.whole)
+        tol = default_tolerance(solver, problem.loss, rows.shape) if self.tol is None else self.tol
+        passes = self.max_iter or solver.planned_passes(rows.shape)
+        plan = driver.Plan(passes, self.order, self.steps, self.trace)
+        return Setup(replace(problem, tol=tol), solver, plan)
+
+    def problem(self, features: int, dtype: Any, outputs: int) -> Problem:
+        """The problem without its penalty."""
+        loss = resolve(self.loss, Loss, "loss")
+        if self.task not in loss.tasks:
+            fitting = [name for name, cls in LOSSES.items() if self.task in cls.tasks]
+            raise ValueError(
+                f"loss {type(loss).__name__} is not for {self.task}; use one of "
+                f"{', '.join(fitting)}"
+            )
+        seed = seed_from(self.random_state)
+        return Problem(loss, L2(0.0), features, self.fit_intercept, dtype, seed, self.tol, outputs)
+
+    def _solver(self, front: Front, problem: Problem, rows: Rows, streaming: bool) -> Solver:
+        """The one asked for; or what the rows and the front call for."""
+        if self.solver != "auto":
+            return resolve(self.solver, Solver, "solver")
+        if streaming:
+            usual = choose_stream_solver(problem.penalty)
+        else:
+            exact = self.tol is not None
+            usual = choose_solver(problem.loss, problem.penalty, rows.shape, rows.stored, exact)
+        limits = (self.max_iter, self.steps)
+        return front.prefers(
+            Circumstances(problem, rows.shape, self.task, usual, streaming, *limits)
+        )
+
+    def penalty_for(
+        self, draft: Problem, chunk: Chunk, mass: float | None, usual_strength: float = 1.0
+    ) -> Penalty:
+        """The penalty object, its strength filled in from ``alpha`` or from the data."""
+        penalty = self._default_penalty() if self.penalty is None else self.penalty
+        if isinstance(penalty, Penalty):
+            return penalty if self.alpha is None else strengthened(penalty, self.alpha)
+        alpha = self.alpha
+        if alpha is None:
+            if penalty != "l2":
+                alpha = 0.01 * _largest_strength(draft, chunk)
+            else:
+                alpha = _STREAM_ALPHA if mass is None else usual_strength / mass
+        return resolve(penalty, Penalty, "penalty", strength=alpha)
+
+    def _default_penalty(self) -> str:
+        """What the solver's name stands for."""
+        if self.solver == "auto":
+            return "l2"
+        return resolve(self.solver, Solver, "solver").default_penalty
+
+    def check_options(self) -> None:
+        if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha >= 0.0):
+            raise ValueError(f"alpha must be a finite number of at least 0, got {self.alpha}")
+        if self.tol is not None and not self.tol > 0.0:
+            raise ValueError(f"tol must be positive (or None), got {self.tol}")
+        for name in ("max_iter", "steps"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1 (or None), got {value}")
+        if self.order not in driver.ORDERS:
+            raise ValueError(
+                f"order={self.order!r} is unknown: use one of {', '.join(driver.ORDERS)}"
+            )
+        if not 0.0 < self.validation_fraction < 1.0:
+            raise ValueError(
+                "validation_fraction must lie strictly between 0 and 1, "
+                f"got {self.validation_fraction}"
+            )
+        if self.patience < 1:
+            raise ValueError(f"patience must be at least 1, got {self.patience}")
+
+    def _centres(self) -> bool:
+        return self.fit_intercept
+
+    def _can_stream(self) -> bool:
+        if self.solver == "auto" or resolve(self.solver, Solver, "solver").streaming:
+            return True
+        raise AttributeError(
+            f"solver={self.solver!r} must see all rows at once and has no partial_fit; use 'auto', "
+            "'asgd', 'pegasos', 'fobos' or one of the RDA solvers"
+        )
+
+    # ------------------------------------------------------------ use
+
+    @property
+    def density_(self) -> float:
+        """Share of non-zero weights."""
+        coef = self.coef_
+        size = int(np.prod(coef.shape))
+        count = coef.nnz if hasattr(coef, "nnz") else np.count_nonzero(coef)
+        return float(count / max(size, 1))
+
+    def sparsify(self) -> LinearModel:
+        """Store ``coef_`` as a CSR matrix: smaller for models with many zeros."""
+        from scipy.sparse import csr_matrix
+
+        self.coef_ = csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> LinearModel:
+        """Store ``coef_`` as an array again."""
+        if hasattr(self.coef_, "toarray"):
+            self.coef_ = self.coef_.toarray()
+        return self
+
+
+def _largest_strength(draft: Problem, chunk: Chunk) -> float:
+    one = replace(draft, outputs=1)
+    return max(
+        largest_useful_strength(one, chunk._replace(y=driver.signs(chunk.y, c)))
+        if draft.outputs > 1
+        else largest_useful_strength(one, chunk)
+        for c in range(draft.outputs)
+    )
+
+
+class LinearClassifier(Classifier, LinearModel):
+    """Linear classifier for dense or sparse data of any size.
+
+    Parameters
+    ----------
+    loss : {"squared_hinge", "hinge", "logistic", "pinball", ...} or Loss, default="squared_hinge"
+        A name, or an object such as ``Pinball(tau=0.2)`` or one of your own classes.
+
+    penalty : {"l2", "l1", "elastic_net", ...}, Penalty or None, default=None
+        What large weights cost. None: the one the solver is made for ("l2" unless it is sparse).
+    solver : {"auto", "asgd", "dcd", "newton", "pegasos", "fobos", "rda", ...} or Solver
+        "auto" looks at the loss, the penalty and the shape of the data.
+    alpha : float or None, default=None
+        Strength of the penalty, in  mean loss + alpha * penalty(w).  None: 1/n for "l2" (what
+        LIBLINEAR calls C=1), for sparse penalties a hundredth of the strength that would leave an
+        empty model, 1e-5 in ``partial_fit``; a Penalty object is used as it is.  Given with a
+        Penalty object, alpha multiplies the object's strength.
+    fit_intercept : bool, default=True
+        Learn an intercept; unpenalised, except with the solver "dcd".
+    scale : bool, default=False
+        Standardise the features on the fly; sparse data are scaled but not centred, so zeros stay
+        zeros.  ``coef_`` is in the original units.
+    max_iter : int or None, default=None
+        Most passes over the data; None: the solver's own.
+    steps : int or None, default=None
+        End after so many updates instead, however many passes that takes.
+    tol : float or None, default=None
+        Accuracy to reach: relative duality gap ("dcd"), estimated relative suboptimality
+        ("newton"), relative change of the weights per pass (others).  None: as good as predictions
+        need.
+    order : {"shuffle", "sequential", "sampled"}, default="shuffle"
+        Visit rows in a new random order each pass, as given, or drawn with replacement.
+    early_stopping : bool, default=False
+        Hold out ``validation_fraction`` of the rows, stop when their loss has not improved for
+        ``patience`` passes, and return the best pass.
+    validation_fraction : float, default=0.1
+    patience : int, default=3
+    n_jobs : int or None, default=None
+        Threads for one-vs-rest problems; -1 uses all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+    trace : bool, default=False
+        Record objective, regret, non-zeros and stability in ``trace_``.
+    verbose : int, default=0
+        Print a line after each pass.
+    callbacks : list of callables or None, default=None
+        Each is called with a ``FitEvent`` after every pass; returning True stops the fit.
+
+    class_weight : dict, "balanced" or None, default=None
+        Factors for the rows of each class.
+    calibrate : {"sigmoid", "isotonic"} or None, default=None
+        Fit ``predict_proba`` on out-of-fold scores. None: probabilities by the loss's own link,
+        where it has one (logistic, modified Huber).
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_outputs, n_features)
+    intercept_ : array of shape (n_outputs,)
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    n_iter_ : int
+        Passes used (the most of all classes).
+    status_ : Status
+        How the fit ended; its text says what to change.
+    density_ : float
+        Share of non-zero weights.
+    solver_, penalty_ : what was used
+    trace_ : list of lists of Record, if asked for
+    classes_ : array
+        The labels, in the order of the outputs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from thresher import LinearClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearClassifier(scale=True, random_state=0).fit(X, y)
+    >>> print(round(model.score(X, y), 3), model.status_.name)
+    0.988 CONVERGED
+    """
+
+    def __init__(
+        self,
+        loss: Any = "squared_hinge",
+        *,
+        penalty: Any = None,
+        solver: Any = "auto",
+        alpha: float | None = None,
+        fit_intercept: bool = True,
+        scale: Any = False,
+        max_iter: int | None = None,
+        steps: int | None = None,
+        tol: float | None = None,
+        order: str = "shuffle",
+        class_weight: Any = None,
+        calibrate: str | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 3,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        trace: bool = False,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        LinearModel.__init__(
+            self, loss, penalty, solver, alpha, fit_intercept, scale, max_iter, steps, tol, order,
+            early_stopping, validation_fraction, patience, n_jobs, random_state, trace, verbose,
+            callbacks,
+        )  # fmt: skip
+        self.class_weight = class_weight
+        self.calibrate = calibrate
+
+
+class LinearRegressor(Regressor, LinearModel):
+    """Linear regression for dense or sparse data of any size.
+
+    Parameters
+    ----------
+    loss : {"least_squares", "huber", "epsilon_insensitive", ...} or Loss, default="least_squares"
+        A name, or an object such as ``Huber(delta=2.0)`` or one of your own classes.
+
     penalty : {"l2", "l1", "elastic_net", ...}, Penalty or None, default=None
         What large weights cost. None: the one the solver is made for ("l2" unless it is sparse).
     solver : {"auto", "asgd", "dcd", "newton", "pegasos", "fobos", "rda", ...} or Solver
@@ -73,151 +367,7 @@ _SHARED = """
         Share of non-zero weights.
     solver_, penalty_ : what was used
     trace_ : list of lists of Record, if asked for
-"""
 
-
-class LinearClassifier(Classifier, LinearModel):
-    __doc__ = f"""Linear classifier for dense or sparse data of any size.
-
-    Parameters
-    ----------
-    loss : {{"squared_hinge", "hinge", "logistic", "pinball", ...}} or Loss, default="squared_hinge"
-        A name, or an object such as ``Pinball(tau=0.2)`` or one of your own classes.
-{
-        _SHARED.replace(
-            "    Attributes",
-            '''    class_weight : dict, "balanced" or None, default=None
-        Factors for the rows of each class.
-    calibrate : {"sigmoid", "isotonic"} or None, default=None
-        Fit ``predict_proba`` on out-of-fold scores. None: probabilities by the loss's own link,
-        where it has one (logistic, modified Huber).
-
-    Attributes''',
-            1,
-        )
-    }    classes_ : array
-        The labels, in the order of the outputs.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from thresher import LinearClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = LinearClassifier(scale=True, random_state=0).fit(X, y)
-    >>> print(round(model.score(X, y), 3), model.status_.name)
-    0.988 CONVERGED
-    """
-
-    _task = "classification"
-
-    def __init__(
-        self,
-        loss: Any = "squared_hinge",
-        *,
-        penalty: Any = None,
-        solver: Any = "auto",
-        alpha: float | None = None,
-        fit_intercept: bool = True,
-        scale: Any = False,
-        max_iter: int | None = None,
-        steps: int | None = None,
-        tol: float | None = None,
-        order: str = "shuffle",
-        class_weight: Any = None,
-        calibrate: str | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 3,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        trace: bool = False,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        super().__init__(
-            loss, penalty, solver, alpha, fit_intercept, scale, max_iter, steps, tol, order,
-            early_stopping, validation_fraction, patience, n_jobs, random_state, trace, verbose,
-            callbacks,
-        )  # fmt: skip
-        self.class_weight = class_weight
-        self.calibrate = calibrate
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
-        """Learn from all rows; ``sample_weight`` k means the same as the row k times."""
-        self._check_options()
-        X, y, codes, weight = self._labelled(X, y, sample_weight)
-        self._reset()
-        weighted = self._class_weighted(codes, weight)
-        targets, outputs = self._targets(codes)
-        (rows, targets, weighted), held = self._hold_out(X, targets, weighted, codes)
-        self._fit_rows(rows, targets, weighted, outputs, held)
-        self._fit_calibration(X, y, weight)
-        return self
-
-    @available_if(LinearModel._can_stream)
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> LinearClassifier:
-        """Go once over these rows, in the given order; the first call names all ``classes``.
-
-        The first call opens a new stream (after ``fit`` too, whose classes are then the default).
-        A step size that is left to be found is found on the first call's rows.
-        """
-        first = not hasattr(self, "_stream")
-        X, y = _input.checked_Xy(self, X, y, reset=first, numeric=False)
-        codes = self._stream_codes(y, classes, first)
-        weight = self._class_weighted(codes, _input.check_weight(sample_weight, X))
-        targets, outputs = self._targets(codes)
-        self._partial_fit_rows(_input.to_rows(X), targets, weight, outputs)
-        return self
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: (n,) for two classes, positive for ``classes_[1]``; else (n, n_classes)."""
-        check_is_fitted(self)
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def _has_probabilities(self) -> bool:
-        if self.calibrate is not None or "link" in capabilities(resolve(self.loss, Loss, "loss")):
-            return True
-        raise AttributeError(
-            f"predict_proba needs calibrate='sigmoid' or 'isotonic' with loss={self.loss!r}"
-        )
-
-    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Calibrated, or by the loss's own link."""
-        if self.calibrate is not None:
-            return super()._probabilities(scores)
-        link = np.vectorize(resolve(self.loss, Loss, "loss").link, otypes=[np.float64])
-        return _calibration.normalised(link(scores))
-
-    # ------------------------------------------------------------ parts of the fit
-
-    def _reset(self) -> None:
-        for name in ("_stream", "_stream_units", "trace_", "calibrator_"):
-            if hasattr(self, name):
-                delattr(self, name)
-
-    def _hold_out(self, X: Any, targets: np.ndarray, weight: Any, codes: np.ndarray) -> Any:
-        if not self.early_stopping:
-            return (_input.to_rows(X), targets, weight), None
-        counts = np.bincount(codes)
-        roomy = self.validation_fraction * codes.size >= counts.size
-        strata = codes if np.min(counts) > 1 and roomy else None
-        return _split(self, X, targets, weight, strata)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
-
-class LinearRegressor(RegressorMixin, LinearModel):
-    __doc__ = f"""Linear regression for dense or sparse data of any size.
-
-    Parameters
-    ----------
-    loss : {{"least_squares", "huber", "epsilon_insensitive", ...}} or Loss, default="least_squares"
-        A name, or an object such as ``Huber(delta=2.0)`` or one of your own classes.
-{_SHARED}
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -226,8 +376,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
     >>> print(round(LinearRegressor(scale=True).fit(X, y).score(X, y), 3))
     0.518
     """
-
-    _task = "regression"
 
     def __init__(
         self,
@@ -251,63 +399,23 @@ class LinearRegressor(RegressorMixin, LinearModel):
         verbose: int = 0,
         callbacks: Any = None,
     ):
-        super().__init__(
-            loss, penalty, solver, alpha, fit_intercept, scale, max_iter, steps, tol, order,
+        LinearModel.__init__(
+            self, loss, penalty, solver, alpha, fit_intercept, scale, max_iter, steps, tol, order,
             early_stopping, validation_fraction, patience, n_jobs, random_state, trace, verbose,
             callbacks,
         )  # fmt: skip
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
-        """Learn from all rows; ``sample_weight`` k means the same as the row k times."""
-        self._check_options()
-        X, y = _input.checked_Xy(self, X, y, reset=True, numeric=True)
-        weight = _input.check_weight(sample_weight, X)
-        for name in ("_stream", "_stream_units", "trace_"):
-            if hasattr(self, name):
-                delattr(self, name)
-        if self.early_stopping:
-            (rows, y, weight), held_rows = _split(self, X, y, weight, None)
-        else:
-            rows, held_rows = _input.to_rows(X), None
-        self._fit_rows(rows, y, weight, 1, held_rows)
-        return self
 
-    @available_if(LinearModel._can_stream)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
-        """Go once over these rows, in the given order."""
-        X, y = _input.checked_Xy(self, X, y, reset=not hasattr(self, "_stream"), numeric=True)
-        weight = _input.check_weight(sample_weight, X)
-        self._partial_fit_rows(_input.to_rows(X), y, weight, 1)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return self._scores(X)[:, 0]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
-
-def _split(estimator: Any, X: Any, y: np.ndarray, weight: Any, strata: np.ndarray | None) -> Any:
-    """Rows to learn from and rows to watch; a zero-weight row counts for neither."""
-    from sklearn.model_selection import train_test_split  # slow to import, seldom needed
-
-    if not 1 <= int(estimator.validation_fraction * y.size) < y.size:
-        raise ValueError(
-            f"validation_fraction={estimator.validation_fraction} of {y.size} rows leaves nothing "
-            "to hold out or to learn from"
-        )
-    train, held = train_test_split(
-        np.arange(y.size),
-        test_size=estimator.validation_fraction,
-        random_state=check_random_state(estimator.random_state),
-        stratify=strata,
-    )
-    held_weight = None if weight is None else weight[held]
-    if held_weight is not None and not np.any(held_weight):
-        raise ValueError("all held-out rows have weight zero: raise validation_fraction")
-    train_weight = None if weight is None else weight[train]
-    return (
-        (_input.to_rows(X[train]), y[train], train_weight),
-        Held(_input.to_rows(X[held]), y[held], held_weight),
-    )
+def imported(
+    coef: np.ndarray, intercept: np.ndarray, labels: np.ndarray | None, logistic: bool
+) -> LinearClassifier | LinearRegressor:
+    """A fitted estimator around weights that another tool learned; labels None: a regression."""
+    estimator: Any = LinearRegressor()
+    if labels is not None:
+        estimator = LinearClassifier("logistic" if logistic else "squared_hinge")
+        estimator.classes_ = labels
+    estimator.function_ = LinearFunction(np.atleast_2d(coef), np.atleast_1d(intercept))
+    estimator.n_features_in_ = estimator.function_.features
+    estimator.n_iter_, estimator.status_ = 0, Status.COMPLETED
+    estimator.solver_, estimator.penalty_ = Newton(), L2(0.0)
+    return estimator

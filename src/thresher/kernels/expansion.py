@@ -19,7 +19,8 @@ from thresher._rows import Rows
 from thresher.kernels.functions import RBF, Kernel
 
 __all__ = [
-    "FastRBF", "Packed", "combine", "inner_products", "kernel_values", "packed", "scores", "swift",
+    "FastRBF", "Packed", "combine", "in_precision", "inner_products", "kernel_values",
+    "onnx_values", "packed", "scores",
 ]  # fmt: skip
 
 _BLOCK = 1 << 17  # non-zeros packed at a time
@@ -55,7 +56,7 @@ class FastRBF(Kernel):
         return p * np.int32((whole + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
-def swift(kernel: Kernel, dtype: Any) -> Kernel:
+def in_precision(kernel: Kernel, dtype: Any) -> Kernel:
     """The kernel in the arithmetic of ``dtype``."""
     return FastRBF.like(kernel) if isinstance(kernel, RBF) and dtype == np.float32 else kernel
 
@@ -174,7 +175,20 @@ def scores(
     wide = np.pad(coef.astype(dtype), ((0, 0), (0, pad)))
     out = np.empty((rows.shape[0], coef.shape[0]))
     order = np.arange(rows.shape[0], dtype=np.uint32)
+    kernel = in_precision(kernel, dtype)
     for block, part in packed(rows, order, dtype):
         here = out[part[0] : part[-1] + 1]
-        _scores(block, part.size, swift(kernel, dtype), flipped, norms, wide, intercept, here)
+        _scores(block, part.size, kernel, flipped, norms, wide, intercept, here)
     return out
+
+
+def onnx_values(graph: Any, kernel: Kernel, rows: str, points: Any) -> str:
+    """k(x, z_j) of the rows x of an ONNX graph and all points z, in double precision."""
+    if kernel.to_onnx is None:
+        raise ValueError(f"the kernel {type(kernel).__name__} is not known to ONNX")
+    points = points.toarray() if hasattr(points, "toarray") else points
+    points = np.asarray(points, dtype=np.float64)
+    inner = graph.add("MatMul", rows, graph.constant(points.T))
+    squares = graph.add("Mul", rows, rows)
+    norms = graph.add("ReduceSum", squares, graph.constant(np.array([1])), keepdims=1)
+    return kernel.to_onnx(graph, inner, norms, graph.constant((points**2).sum(axis=1)))

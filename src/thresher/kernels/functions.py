@@ -52,6 +52,9 @@ class Kernel(Term):
     #: "radial": a function of the distance alone; "positive": positive definite
     traits: ClassVar[frozenset[str]] = frozenset()
 
+    #: optional: the same, as nodes of an ONNX graph (``thresher.artifacts.onnx_graph``)
+    to_onnx: ClassVar[Any] = None
+
     def of(self, inner: Any, sq_x: Any, sq_z: Any) -> Any:
         raise NotImplementedError
 
@@ -85,6 +88,10 @@ class RBF(Kernel):
     def of(self, inner, sq_x, sq_z):
         return math.exp(-self.gamma * max(sq_x + sq_z - 2.0 * inner, 0.0))
 
+    def to_onnx(self, graph, inner, sq_x, sq_z):
+        rate = graph.constant(-float(self.gamma))
+        return graph.add("Exp", graph.add("Mul", _distances(graph, inner, sq_x, sq_z), rate))
+
 
 @dataclass(frozen=True)
 class Exponential(Kernel):
@@ -107,6 +114,10 @@ class Exponential(Kernel):
 
     def of(self, inner, sq_x, sq_z):
         return math.exp(-self.gamma * math.sqrt(max(sq_x + sq_z - 2.0 * inner, 0.0)))
+
+    def to_onnx(self, graph, inner, sq_x, sq_z):
+        distance = graph.add("Sqrt", _distances(graph, inner, sq_x, sq_z))
+        return graph.add("Exp", graph.add("Mul", distance, graph.constant(-float(self.gamma))))
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,11 @@ class Polynomial(Kernel):
             out *= base
         return out
 
+    def to_onnx(self, graph, inner, sq_x, sq_z):
+        steep = graph.add("Mul", inner, graph.constant(float(self.gamma)))
+        base = graph.add("Add", steep, graph.constant(float(self.intercept)))
+        return graph.add("Pow", base, graph.constant(float(self.degree)))
+
 
 @dataclass(frozen=True)
 class Linear(Kernel):
@@ -155,6 +171,9 @@ class Linear(Kernel):
     traits = frozenset({"positive"})
 
     def of(self, inner, sq_x, sq_z):
+        return inner
+
+    def to_onnx(self, graph, inner, sq_x, sq_z):
         return inner
 
 
@@ -182,6 +201,10 @@ class Sigmoid(Kernel):
     def of(self, inner, sq_x, sq_z):
         return math.tanh(self.gamma * inner + self.intercept)
 
+    def to_onnx(self, graph, inner, sq_x, sq_z):
+        steep = graph.add("Mul", inner, graph.constant(float(self.gamma)))
+        return graph.add("Tanh", graph.add("Add", steep, graph.constant(float(self.intercept))))
+
 
 @dataclass(frozen=True)
 class Cosine(Kernel):
@@ -199,3 +222,14 @@ class Cosine(Kernel):
     def of(self, inner, sq_x, sq_z):
         size = math.sqrt(sq_x * sq_z)
         return inner / size if size > 0.0 else 0.0
+
+    def to_onnx(self, graph, inner, sq_x, sq_z):
+        size = graph.add("Sqrt", graph.add("Mul", sq_x, sq_z))
+        return graph.add("Div", inner, graph.or_one(size))
+
+
+def _distances(graph: Any, inner: str, sq_x: str, sq_z: str) -> str:
+    """Squared distances, none below zero."""
+    twice = graph.add("Mul", inner, graph.constant(2.0))
+    squared = graph.add("Sub", graph.add("Add", sq_x, sq_z), twice)
+    return graph.add("Max", squared, graph.constant(0.0))

@@ -1,8 +1,12 @@
-"""What the feature maps share: scikit-learn's transformer contract, and work in blocks of rows."""
+"""What the feature maps share: scikit-learn's transformer contract, and all that others ask of one.
+
+A map knows everything about itself.  Whoever saves, exports, tunes, races or shows a model with a
+map asks the map; a new one is its class and one line in ``thresher.registry``.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -11,16 +15,43 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thresher._seed import seed_from
+from thresher.dimensions import Int
 from thresher.kernels.gram import blocks
+from thresher.registry import Contestant
+from thresher.solvers import AveragedSGD, DirectLeastSquares, DualDescent, Problem, QuasiNewton
+from thresher.solvers.base import Solver, takes
 
-__all__ = ["FeatureMap"]
+__all__ = ["CHECKS", "Circumstances", "FeatureMap"]
 
-_CHECKS: dict[str, Any] = {
+CHECKS: dict[str, Any] = {
     "accept_sparse": "csr",
     "accept_large_sparse": True,
     "dtype": [np.float64, np.float32],
     "order": "C",
 }
+# Averaged SGD is far from the optimum of several classes after the 20 passes that it plans at most
+# (letter, 490 landmarks: 6.4 % against 4.5).  Up to so many features their Gram matrix is cheap.
+_MOST_FEATURES = 4000
+# Where the loss is not smooth: the dual's passes soon leave most rows out, and cost no more than
+# averaged SGD's below so many rows for each feature.
+_ROWS_PER_FEATURE = 32
+
+
+class Circumstances(NamedTuple):
+    """What a map's preferred solver depends on."""
+
+    problem: Problem
+    shape: tuple[int, int]  # rows, features of the map
+    task: str
+    usual: Solver  # what a linear model would take
+    streaming: bool
+    max_iter: int | None
+    steps: int | None
+
+    @property
+    def limited(self) -> bool:
+        """The passes are given, or rows come in parts: a stochastic solver stays one."""
+        return bool(self.streaming or self.max_iter or self.steps)
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -35,38 +66,142 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     Features are an array, or a CSR matrix where most of them are zero.
     """
 
-    #: features are a CSR matrix, whose products need the weights of all outputs side by side
+    #: features are a CSR matrix, whose products need the weights of all outputs side by side;
+    #: ``fold`` only reorders them
     by_entries: ClassVar[bool] = False
+    #: what a feature is, in the plural
+    unit: ClassVar[str] = "features of the kernel"
+    #: alpha n where no alpha is given: at the median width 1 underfits on most data
+    usual_strength: ClassVar[float] = 0.1
+    #: its kernels are narrower by this factor than those for all rows
+    closer: ClassVar[float] = 1.0
+    #: a kernel sets its features
+    uses_kernel: ClassVar[bool] = True
+    #: there is one feature for each column, with a weight that can be shown
+    by_columns: ClassVar[bool] = False
+    #: more components only add to what was learned, as trees do: they wait for all rows
+    additive: ClassVar[bool] = False
+    #: components that tell how good it is, and the fewest that are of use
+    few: ClassVar[int | None] = None
+    least: ClassVar[int] = 50
+    #: how it takes part in a race, if it does
+    contestant: ClassVar[Contestant | None] = None
+    #: fitted attributes, in the order in which files keep them
+    state_names: ClassVar[tuple[str, ...]] = ()
     random_state: Any
 
-    def learn(self, X: Any, y: np.ndarray | None = None) -> FeatureMap:
+    # ------------------------------------------------------------ for subclasses
+
+    def learn(self, X: Any, y: np.ndarray | None = None) -> Self:
+        """``fit`` for rows that have been checked; targets of an integer type are classes."""
         raise NotImplementedError
 
     def features(self, X: Any, out: np.ndarray | None = None) -> Any:
+        """``transform`` for rows that have been checked."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
         raise NotImplementedError
 
     def fold(self, coef: np.ndarray) -> np.ndarray:
+        """A linear model on the features as a table for :meth:`scores`."""
         return np.asfortranarray(coef) if self.by_entries else coef
 
     def scores(self, X: Any, table: np.ndarray) -> np.ndarray:
         """Features times coef', in blocks; ``table`` is what ``fold`` made of coef."""
         out = np.empty((X.shape[0], table.shape[0]), dtype=np.float64)
-        for part in blocks(X.shape[0], self._n_features_out):
+        for part in blocks(X.shape[0], self.width):
             out[part] = self.features(X[part]) @ table.T.astype(X.dtype, copy=False)
         return out
 
     @property
-    def _n_features_out(self) -> int:
-        raise NotImplementedError
+    def table_width(self) -> int:
+        """Columns of the table that ``fold`` makes."""
+        return self.width
 
     @property
     def stored_per_row(self) -> int:
         """Numbers that the features of one row take in memory."""
-        return self._n_features_out
+        return self.width
 
-    def fit(self, X: Any, y: Any = None) -> FeatureMap:
+    @property
+    def size(self) -> int:
+        """Numbers that it takes to map a row, besides the table."""
+        return 0
+
+    @property
+    def serves_all_folds(self) -> bool:
+        """Whether one map, learned from all rows without their targets, may serve all folds of a
+        search."""
+        return False
+
+    def check(self, features: int, width: int) -> None:
+        """ValueError for a state, read from a file, that does not map so many to so many."""
+        raise ValueError(f"a map of type {type(self).__name__} cannot be kept in a file")
+
+    def to_onnx(self, graph: Any, rows: str, table: np.ndarray) -> str:
+        """``scores`` of rows, as nodes of an ONNX graph."""
+        raise ValueError(f"the map {type(self).__name__} is not known to ONNX")
+
+    def describe(self) -> str:
+        """The map in a few words."""
+        return str(getattr(self, "kernel_", self))
+
+    def prefers(self, found: Circumstances) -> Solver:
+        """The solver for its features: least squares directly; else what a linear model would take,
+        or a solver that reaches the optimum of several classes."""
+        if takes(DirectLeastSquares(), found.problem):
+            return DirectLeastSquares()
+        stochastic = isinstance(found.usual, AveragedSGD)
+        return best_of_stochastic(found) if stochastic else found.usual
+
+    def space(self, estimator: Any, X: Any) -> dict[str, Any]:
+        """Dimensions to search, for rows X if given; besides the strength of the penalty."""
+        return {}
+
+    def components(self, wanted: Any, rows: int) -> int:
+        """How many components ``n_components=wanted`` are for so many rows."""
+        return 1
+
+    def room(self, rows: int) -> Int | None:
+        """How many components so many rows can fill; None where that is no parameter."""
+        return None
+
+    def work(self, size: int, rows: int) -> float:
+        """What a fit with so many components costs, up to a factor of the map's own."""
+        return float(rows * size)
+
+    def starts(self, rows: int) -> list[dict[str, Any]]:
+        """Settings of the estimator that a race tries first, besides the defaults."""
+        return []
+
+    def finer(self, params: dict[str, Any], factor: float) -> dict[str, Any] | None:
+        """Settings with which more rows may be followed more closely; None: ask the kernel."""
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """What was learned, as files keep it."""
+        if not self.state_names:
+            raise TypeError(f"a model with the map {type(self).__name__} cannot be saved")
+        return {name: getattr(self, name) for name in self.state_names}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what :meth:`state` gave; it is checked by :meth:`check`."""
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    # ------------------------------------------------------------ scikit-learn's contract
+
+    @property
+    def shown(self) -> Any:
+        """The map as users know it."""
+        return self
+
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the map from the rows of X; y is used by landmarks that follow the targets."""
-        X = validate_data(self, X, **_CHECKS)
+        X = validate_data(self, X, **CHECKS)
         if y is not None:
             y = check_array(y, ensure_2d=False, dtype=None).ravel()
             if y.size != X.shape[0]:
@@ -78,7 +213,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, X: Any) -> Any:
         """The features of the rows of X, in the precision of X."""
         check_is_fitted(self)
-        return self.features(validate_data(self, X, reset=False, **_CHECKS))
+        return self.features(validate_data(self, X, reset=False, **CHECKS))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.width
 
     def _seed(self) -> int:
         return seed_from(self.random_state)
@@ -88,3 +227,16 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def best_of_stochastic(found: Circumstances, enough: bool = False) -> Solver:
+    """Averaged SGD, or what reaches the optimum where it does not (and is not good ``enough``)."""
+    if found.limited:
+        return AveragedSGD()
+    n, d = found.shape
+    if found.problem.outputs > 1 and not enough:
+        if d <= _MOST_FEATURES and takes(QuasiNewton(), found.problem):
+            return QuasiNewton()
+        if n < _ROWS_PER_FEATURE * d and takes(DualDescent(), found.problem):
+            return DualDescent()
+    return AveragedSGD()

@@ -36,16 +36,25 @@ from scipy.sparse import csr_matrix
 from thresher._random import generator
 from thresher._rows import as_rows
 from thresher._threads import threads
+from thresher.dimensions import Float, Int
+from thresher.functions.base import require
 from thresher.kernels.gram import blocks
 from thresher.kernels.matrices import canonical
-from thresher.maps.base import FeatureMap
+from thresher.maps.base import Circumstances, FeatureMap
 from thresher.maps.levels import Levels
+from thresher.registry import Contestant
+from thresher.solvers import DualDescent, Solver
+from thresher.solvers.base import takes
 
-__all__ = ["ForestFeatures", "is_forest", "usual_share", "usual_trees"]
+__all__ = ["ForestFeatures", "Trees"]
 
 _USUAL_TREES = 50
 _LEAF = np.uint32(2**32 - 1)
 _KINDS = (np.uint32, np.uint32, np.float32, np.uint32)
+_MOST_TREES = 200
+_MOST_FEATURES = 10_000  # in a race: beyond, most nodes would not meet one that matters
+_ROUTING = 0.1  # what a row costs a tree that was not grown on it, to what it costs one that was
+_EXACT = 2**24  # whole numbers up to which singles hold each
 _TOGETHER = 1 << 17  # numbers of the rows that go through a tree together
 _DENSE_BYTES = 1e9  # up to which sparse rows are grown on as dense ones, which is faster
 
@@ -86,6 +95,35 @@ class Trees(NamedTuple):
             raise ValueError("trees: children must come after their parent, in the same tree")
         if not np.array_equal(np.sort(right), np.setdiff1d(leaf[:-1] + 1, self.roots)):
             raise ValueError("trees: after a leaf there must be the right child of one node")
+
+    def first_leaves(self) -> np.ndarray:
+        """The number of each tree's first leaf, among those of all trees."""
+        return (np.cumsum(self.is_leaf) - self.is_leaf)[self.roots]
+
+    def onnx_attributes(self) -> dict[str, Any]:
+        """Of ONNX's operator: nodes and leaves are numbered from 0 in each tree, and a leaf gives
+        its number to the tree's output."""
+        roots, leaf = self.roots.astype(np.int64), self.is_leaf
+        tree = np.repeat(np.arange(roots.size), np.diff(roots, append=leaf.size))
+        own = np.arange(leaf.size) - roots[tree]
+        child = np.where(leaf, 0, self.right.astype(np.int64) - roots[tree])
+        numbers = self.right.astype(np.int64)[leaf] - self.first_leaves()[tree[leaf]]
+        if numbers.max() >= _EXACT:
+            raise ValueError(f"a tree has more than {_EXACT} leaves, which ONNX cannot number")
+        return {
+            "nodes_treeids": tree.tolist(),
+            "nodes_nodeids": own.tolist(),
+            "nodes_modes": np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
+            "nodes_featureids": np.where(leaf, 0, self.feature.astype(np.int64)).tolist(),
+            "nodes_values": np.where(leaf, 0.0, self.threshold).tolist(),
+            "nodes_truenodeids": np.where(leaf, 0, own + 1).tolist(),
+            "nodes_falsenodeids": child.tolist(),
+            "n_targets": roots.size,
+            "target_treeids": tree[leaf].tolist(),
+            "target_nodeids": own[leaf].tolist(),
+            "target_ids": tree[leaf].tolist(),
+            "target_weights": numbers.astype(float).tolist(),
+        }
 
     def _check_arrays(self) -> None:
         for name, kind in zip(self._fields, _KINDS, strict=True):
@@ -136,6 +174,14 @@ class ForestFeatures(FeatureMap):
     """
 
     by_entries = True
+    uses_kernel = False
+    unit = "leaves"
+    additive = True
+    few, least = 24, 8
+    contestant = Contestant(
+        "forest kernel", {"map": "forest"}, most_features=_MOST_FEATURES, scales=False
+    )
+    state_names = ("trees_",)
 
     def __init__(
         self,
@@ -179,19 +225,19 @@ class ForestFeatures(FeatureMap):
             return _table(tree.fit(part, targets, check_input=False).tree_)
 
         with ThreadPoolExecutor(threads(self.n_jobs)) as pool:
-            trees = _joined(list(pool.map(grown, range(usual_trees(self.n_components)))))
+            trees = _joined(list(pool.map(grown, range(_usual_trees(self.n_components)))))
         self.trees_ = _in_units(trees, levels)
         return self
 
     def _checked_options(self, d: int) -> dict[str, Any]:
-        usual_trees(self.n_components)
+        _usual_trees(self.n_components)
         for name in ("min_leaf", "sample"):
             value = getattr(self, name)
             if not _is_whole(value):
                 raise ValueError(f"{name} must be a whole number above 0, got {value!r}")
         tried = self.max_features
         if tried == "auto":
-            tried = usual_share(d)
+            tried = _usual_share(d)
         if isinstance(tried, float) and 0.0 < tried <= 1.0:
             tried = max(1, math.ceil(tried * d))
         if not _is_whole(tried):
@@ -208,7 +254,7 @@ class ForestFeatures(FeatureMap):
         indices = self._leaves(X)
         values = np.full(indices.size, 1.0 / math.sqrt(size), dtype=X.dtype)
         ends = np.arange(0, indices.size + 1, size, dtype=indices.dtype)
-        features = csr_matrix((values, indices.ravel(), ends), shape=(n, self._n_features_out))
+        features = csr_matrix((values, indices.ravel(), ends), shape=(n, self.width))
         features.has_canonical_format = True  # leaves are numbered tree by tree
         return features
 
@@ -222,7 +268,7 @@ class ForestFeatures(FeatureMap):
     def _leaves(self, X: Any) -> np.ndarray:
         """The leaf of every row in every tree."""
         n, size = X.shape[0], self.trees_.roots.size
-        wide = max(n * size, self._n_features_out) > np.iinfo(np.int32).max
+        wide = max(n * size, self.width) > np.iinfo(np.int32).max
         out = np.empty((n, size), dtype=np.int64 if wide else np.int32)
         together = max(min(_TOGETHER // max(X.shape[1], 1), n), 1)
 
@@ -237,7 +283,7 @@ class ForestFeatures(FeatureMap):
         return out
 
     @property
-    def _n_features_out(self) -> int:
+    def width(self) -> int:
         return self.trees_.leaves
 
     @property
@@ -245,18 +291,73 @@ class ForestFeatures(FeatureMap):
         """A value and a column number for each tree."""
         return 2 * self.trees_.roots.size
 
+    @property
+    def size(self) -> int:
+        return sum(int(np.count_nonzero(part)) for part in self.trees_)
+
+    def describe(self) -> str:
+        return f"{self.trees_.roots.size} trees"
+
+    def prefers(self, found: Circumstances) -> Solver:
+        """A leaf is a feature that few rows have: the dual is never far from its optimum."""
+        batch = not found.streaming and not found.steps and takes(DualDescent(), found.problem)
+        return DualDescent() if batch else found.usual
+
+    def space(self, estimator: Any, X: Any) -> dict[str, Any]:
+        """How large leaves are, and how random the splits."""
+        share = _usual_share(X.shape[1] if hasattr(X, "shape") else 10)
+        return {
+            "map__min_leaf": Int(1, 100, log=True),
+            "map__max_features": Float(share / 3.0, min(3.0 * share, 1.0), log=True),
+        }
+
+    def components(self, wanted: Any, rows: int) -> int:
+        return _usual_trees(wanted)
+
+    def room(self, rows: int) -> Int:
+        return Int(self.few, _MOST_TREES, log=True)
+
+    def work(self, size: int, rows: int) -> float:
+        """Trees are grown on some of the rows, if there are many."""
+        return size * (min(rows, self.sample) + _ROUTING * rows)
+
+    def starts(self, rows: int) -> list[dict[str, Any]]:
+        """Trees know no units, but noise."""
+        return [{"map__min_leaf": 20, "alpha": 10.0 / rows}]
+
+    def finer(self, params: dict[str, Any], factor: float) -> dict[str, Any] | None:
+        leaf = params.get("map__min_leaf", 1)
+        return {"map__min_leaf": max(1, int(leaf / factor))} if leaf > 1 else {}
+
+    def check(self, features: int, width: int) -> None:
+        require(isinstance(self.trees_, Trees), "the trees are missing")
+        self.trees_.check(features)
+        require(self.trees_.leaves == width, "coef_ does not fit the leaves of the trees")
+
+    def to_onnx(self, graph: Any, rows: str, table: np.ndarray) -> str:
+        """ONNX's own ensembles add up weights in single precision.
+
+        Here the trees only say which leaf a row reaches, each to an output of its own: a whole
+        number, which is exact.  The weights are looked up in a table of doubles, so that scores
+        are as good as those of the other models.
+        """
+        trees = self.trees_
+        votes = table.astype(np.float64) / np.sqrt(trees.roots.size)
+        graph.reserve(40 * trees.feature.size + (16 + 8 * votes.shape[0]) * votes.shape[1])
+        numbers = trees.onnx_attributes()
+        single = graph.single(rows)
+        number = graph.add("TreeEnsembleRegressor", single, domain="ai.onnx.ml", **numbers)
+        leaf = graph.add("Add", graph.whole(number), graph.constant(trees.first_leaves()))
+        found = graph.add("Gather", graph.constant(votes.T), leaf, axis=0)
+        return graph.add("ReduceSum", found, graph.constant(np.array([1])), keepdims=0)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
 
 
-def is_forest(value: Any) -> bool:
-    """Whether an estimator's ``map`` is a forest, by name or as an object."""
-    return isinstance(value, ForestFeatures) or (isinstance(value, str) and value == "forest")
-
-
-def usual_trees(n_components: Any) -> int:
+def _usual_trees(n_components: Any) -> int:
     """How many trees: a number, or 50 for "auto"."""
     if n_components == "auto":
         return _USUAL_TREES
@@ -267,7 +368,7 @@ def usual_trees(n_components: Any) -> int:
     return int(n_components)
 
 
-def usual_share(d: int) -> float:
+def _usual_share(d: int) -> float:
     """Of d features, that a node tries where nobody says."""
     return min(0.5, 3.0 / math.sqrt(d))
 

@@ -23,12 +23,17 @@ import numpy as np
 
 from thresher._random import generator
 from thresher._rows import as_rows
+from thresher.dimensions import Int
+from thresher.functions.base import check_numbers, require
 from thresher.kernels import RBF, Exponential, Kernel
 from thresher.kernels.gram import blocks, inner_products
 from thresher.kernels.width import resolve_kernel
 from thresher.maps.base import FeatureMap
+from thresher.maps.landmarks import landmark_room, landmark_work, subset_size
 
 __all__ = ["FourierFeatures"]
+
+_USUAL = 500
 
 
 class FourierFeatures(FeatureMap):
@@ -36,7 +41,8 @@ class FourierFeatures(FeatureMap):
 
     Parameters
     ----------
-    n_components : int, default=500
+    n_components : int or "auto", default="auto"
+        Frequencies; "auto": 500.
     kernel : {"rbf", "exponential"} or such a Kernel object, default="rbf"
     gamma : float, "median" or None, default=None
         Width of the kernel; None: the object's own, or "median" for a name.
@@ -60,9 +66,11 @@ class FourierFeatures(FeatureMap):
     (1797, 200)
     """
 
+    state_names = ("frequencies_", "phases_", "kernel_")
+
     def __init__(
         self,
-        n_components: int = 500,
+        n_components: Any = "auto",
         *,
         kernel: Any = "rbf",
         gamma: Any = None,
@@ -76,12 +84,13 @@ class FourierFeatures(FeatureMap):
         self.random_state = random_state
 
     def learn(self, X: Any, y: np.ndarray | None = None) -> FourierFeatures:
-        if isinstance(self.n_components, str) or self.n_components < 1:
+        wanted = _USUAL if self.n_components == "auto" else self.n_components
+        if isinstance(wanted, str) or wanted < 1:
             raise ValueError(f"n_components must be at least 1, got {self.n_components!r}")
         seed = self._seed()
         self.kernel_ = resolve_kernel(self.kernel, self.gamma, X, seed)
         rng = generator(seed, 18)
-        d, m = X.shape[1], int(self.n_components)
+        d, m = X.shape[1], int(wanted)
         directions = _orthogonal(rng, d, m) if self.orthogonal else rng.standard_normal((d, m))
         self.frequencies_ = directions * _spread(self.kernel_, rng, m)
         self.phases_ = rng.uniform(0.0, 2.0 * math.pi, m)
@@ -105,8 +114,34 @@ class FourierFeatures(FeatureMap):
         return out
 
     @property
-    def _n_features_out(self) -> int:
+    def width(self) -> int:
         return self.frequencies_.shape[1]
+
+    def components(self, wanted: Any, rows: int) -> int:
+        return _USUAL if wanted == "auto" else subset_size(wanted, rows)
+
+    def room(self, rows: int) -> Int:
+        return landmark_room(rows)
+
+    def work(self, size: int, rows: int) -> float:
+        return landmark_work(size, rows)
+
+    @property
+    def serves_all_folds(self) -> bool:
+        return True
+
+    def check(self, features: int, width: int) -> None:
+        require(isinstance(self.kernel_, Kernel), "kernel_ must be a Kernel")
+        check_numbers("frequencies_", self.frequencies_, (features, width))
+        check_numbers("phases_", self.phases_, (width,))
+
+    def to_onnx(self, graph: Any, rows: str, table: np.ndarray) -> str:
+        turns = graph.add("MatMul", rows, graph.constant(self.frequencies_))
+        # ONNX runtimes know the sine of doubles more often than the cosine.
+        phases = graph.constant(self.phases_ + math.pi / 2)
+        waves = graph.add("Sin", graph.add("Add", turns, phases))
+        weights = np.asarray(table, dtype=np.float64).T * math.sqrt(2.0 / self.phases_.size)
+        return graph.add("MatMul", waves, graph.constant(weights))
 
 
 def _spread(kernel: Kernel, rng: np.random.Generator, m: int) -> Any:

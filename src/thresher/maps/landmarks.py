@@ -26,13 +26,19 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from thresher._random import generator
+from thresher.dimensions import Int
 from thresher.kernels import Kernel
 from thresher.kernels.gram import blocks, gram, self_values, squares
 from thresher.maps.entropy import entropy
 from thresher.maps.pilot import pilot_loss
 from thresher.maps.whitening import whitening
 
-__all__ = ["LANDMARKS", "lloyd", "nearest", "subset_size"]
+__all__ = [
+    "LANDMARKS", "landmark_room", "landmark_work", "lloyd", "nearest", "subset_size",
+]  # fmt: skip
+
+_LEAST, _MOST = 50, 4000
+_WHITENING = 2000  # landmarks for which whitening costs as much as all else
 
 
 def subset_size(n_components: Any, n: int) -> int:
@@ -54,6 +60,16 @@ def subset_size(n_components: Any, n: int) -> int:
             f"n_components must be a whole number, 'auto' or 'sqrt', got {n_components!r}"
         )
     return min(wanted, n)
+
+
+def landmark_room(rows: int) -> Int:
+    """How many landmarks are worth trying for so many rows."""
+    return Int(_LEAST, min(_MOST, max(rows // 2, 100)), log=True)
+
+
+def landmark_work(size: int, rows: int) -> float:
+    """O(size) operations a row for the kernel and the learning, O(size^2) fast ones to whiten."""
+    return rows * size * (1.0 + size / _WHITENING)
 
 
 def _uniform(kernel: Kernel, X: Any, y: Any, m: int, seed: int) -> Any:

@@ -21,15 +21,28 @@ from numba import njit
 from scipy.sparse import csr_matrix
 
 from thresher._random import generator
+from thresher.dimensions import Int
+from thresher.functions.base import check_numbers, count_nonzero, require
+from thresher.kernels.expansion import onnx_values
 from thresher.kernels.matrices import stack
 from thresher.kernels.width import resolve_kernel
-from thresher.maps.base import FeatureMap
-from thresher.maps.landmarks import LANDMARKS, lloyd, nearest, subset_size
-from thresher.maps.nystroem import Nystroem
+from thresher.maps.base import Circumstances, FeatureMap, best_of_stochastic
+from thresher.maps.landmarks import (
+    LANDMARKS,
+    landmark_room,
+    landmark_work,
+    lloyd,
+    nearest,
+    subset_size,
+)
+from thresher.maps.nystroem import Nystroem, check_landmarks
+from thresher.registry import Contestant
+from thresher.solvers import AveragedSGD, DualDescent, Solver
 
-__all__ = ["LocalNystroem", "rows_per_cell"]
+__all__ = ["LocalNystroem"]
 
 _ROWS_PER_CELL, _MOST_CELLS = 1000, 1024
+_FEW = 5000  # rows for which the optimum is worth its time
 _SAMPLE_PER_CELL = 256  # rows beyond which centres hardly move
 
 
@@ -65,6 +78,10 @@ class LocalNystroem(FeatureMap):
     >>> Z.shape, Z.nnz // Z.shape[0]
     ((1797, 204), 51)
     """
+
+    closer = 5.0  # ijcnn1 3, covtype 7
+    contestant = Contestant("local kernel", {"map": "local"})
+    state_names = ("centres_", "landmarks_", "projections_", "sizes_", "kernel_")
 
     def __init__(
         self,
@@ -173,10 +190,10 @@ class LocalNystroem(FeatureMap):
 
     def _starts(self) -> np.ndarray:
         """First column of each cell's block, and the number of columns."""
-        return np.cumsum([0, *(one._n_features_out + 1 for one in self.maps_)])
+        return np.cumsum([0, *(one.width + 1 for one in self.maps_)])
 
     @property
-    def _n_features_out(self) -> int:
+    def width(self) -> int:
         return int(self._starts()[-1])
 
     @property
@@ -184,8 +201,95 @@ class LocalNystroem(FeatureMap):
         """A value and a column number for each feature of the row's cell."""
         return 2 * int(np.diff(self._starts()).max())
 
+    @property
+    def table_width(self) -> int:
+        return int(self.landmark_ends()[-1]) + len(self.maps_)
 
-def rows_per_cell(n: int) -> int:
+    @property
+    def size(self) -> int:
+        return count_nonzero(self.landmarks_)
+
+    def prefers(self, found: Circumstances) -> Solver:
+        """Many features, but a row has those of its cell only: stochastic passes suffice."""
+        many = found.shape[0] > _FEW
+        stochastic = isinstance(found.usual, AveragedSGD)
+        if isinstance(found.usual, DualDescent) and found.task == "classification":
+            stochastic = many or found.problem.outputs > 1
+        return best_of_stochastic(found, enough=many) if stochastic else found.usual
+
+    def components(self, wanted: Any, rows: int) -> int:
+        return subset_size(wanted, _rows_per_cell(rows))
+
+    def room(self, rows: int) -> Int:
+        return landmark_room(_rows_per_cell(rows))
+
+    def work(self, size: int, rows: int) -> float:
+        return landmark_work(size, rows)
+
+    # ------------------------------------------------------------ files and other tools
+
+    @property
+    def projections_(self) -> np.ndarray:
+        """Those of all cells, as one array, whatever their number."""
+        return np.concatenate([one.projection_.ravel() for one in self.maps_])
+
+    @property
+    def sizes_(self) -> np.ndarray:
+        """Landmarks and features of each cell."""
+        return np.array([one.projection_.shape for one in self.maps_])
+
+    def restore(self, state: dict[str, Any]) -> None:
+        points, sizes, flat = state["landmarks_"], state["sizes_"], state["projections_"]
+        self.centres_, self.kernel_ = state["centres_"], state["kernel_"]
+        whole = isinstance(sizes, np.ndarray) and sizes.dtype.kind == "i" and sizes.ndim == 2
+        whole = whole and sizes.shape[1:] == (2,) and sizes.size > 0
+        whole = whole and not (np.any(sizes < 1) or np.any(sizes > 2**31))
+        require(whole, "cells: their sizes are wrong")
+        plain = isinstance(self.centres_, np.ndarray) and getattr(points, "ndim", 0) == 2
+        require(plain, "cells: centres and landmarks must be matrices")
+        fits = points.shape[0] == sizes[:, 0].sum()
+        fits = fits and self.centres_.shape == (len(sizes), points.shape[1])
+        fits = fits and isinstance(flat, np.ndarray) and flat.ndim == 1
+        fits = fits and flat.size == np.prod(sizes, axis=1).sum()
+        require(fits, "cells: their landmarks, projections and centres do not fit together")
+        ends, last = np.cumsum(sizes[:, 0]), np.cumsum(np.prod(sizes, axis=1))
+        self.maps_ = []
+        for (m, k), end, stop in zip(sizes.tolist(), ends, last, strict=True):
+            one = Nystroem(kernel=self.kernel_)
+            projection = flat[stop - m * k : stop].reshape(m, k)
+            one.restore({
+                "landmarks_": points[end - m : end], "projection_": projection,
+                "kernel_": self.kernel_,
+            })  # fmt: skip
+            self.maps_.append(one)
+
+    def check(self, features: int, width: int) -> None:
+        check_landmarks(self, features)
+        check_numbers("centres_", self.centres_, (len(self.maps_), features))
+        for one in self.maps_:
+            check_numbers("projection_", one.projection_, one.projection_.shape)
+        require(self.width == width, "coef_ does not fit the features of the map")
+
+    def to_onnx(self, graph: Any, rows: str, table: np.ndarray) -> str:
+        """A graph has no branches worth having: all kernel values are computed, and those of other
+        cells counted as zero."""
+        centres = self.centres_.astype(np.float64)
+        inner = graph.add("MatMul", rows, graph.constant(centres.T))
+        away = graph.add("Sub", graph.constant(0.5 * (centres**2).sum(axis=1)), inner)
+        cell = graph.add("ArgMin", away, axis=1, keepdims=0)
+        ends = self.landmark_ends()
+        owner = np.searchsorted(ends, np.arange(ends[-1]), side="right")
+        membership = (owner == np.arange(ends.size)[:, None]).astype(np.float64)
+        own = graph.add("Gather", graph.constant(membership), cell, axis=0)
+        values = onnx_values(graph, self.kernel_, rows, self.landmarks_)
+        values = graph.add("Mul", values, own)
+        folded, constants = np.split(table.astype(np.float64), [ends[-1]], axis=1)
+        products = graph.add("MatMul", values, graph.constant(folded.T))
+        mine = graph.add("Gather", graph.constant(constants.T), cell, axis=0)
+        return graph.add("Add", products, mine)
+
+
+def _rows_per_cell(n: int) -> int:
     """How many rows a cell has on average if nobody says."""
     return -(-n // _usual_cells(n))
 

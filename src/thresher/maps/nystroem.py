@@ -20,15 +20,23 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, validate_data
 
 from thresher._random import generator, uniform
+from thresher.dimensions import Int
+from thresher.functions.base import check_numbers, count_nonzero, require
+from thresher.kernels import Kernel
+from thresher.kernels.expansion import onnx_values
 from thresher.kernels.gram import Points, blocks, gram
 from thresher.kernels.matrices import distinct, stack
 from thresher.kernels.width import resolve_kernel
-from thresher.maps.base import _CHECKS, FeatureMap
+from thresher.maps.base import CHECKS, FeatureMap
 from thresher.maps.entropy import EntropySample
-from thresher.maps.landmarks import LANDMARKS, subset_size
+from thresher.maps.landmarks import LANDMARKS, landmark_room, landmark_work, subset_size
 from thresher.maps.whitening import Basis, whitening
+from thresher.registry import Contestant
 
-__all__ = ["Nystroem"]
+__all__ = ["Nystroem", "check_landmarks"]
+
+
+_WITHOUT_KERNEL = ("uniform", "kmeans", "kmedoids")
 
 
 class Nystroem(FeatureMap):
@@ -69,6 +77,9 @@ callable, default="uniform"
     >>> Nystroem(50, random_state=0).fit_transform(X).shape
     (1797, 50)
     """
+
+    contestant = Contestant("kernel")
+    state_names = ("landmarks_", "projection_", "kernel_")
 
     def __init__(
         self,
@@ -134,7 +145,7 @@ callable, default="uniform"
         last one.
         """
         first = not hasattr(self, "_stream")
-        X = validate_data(self, X, reset=first, **_CHECKS)
+        X = validate_data(self, X, reset=first, **CHECKS)
         if first:
             self._check_options()
             seed = self._seed()
@@ -149,7 +160,7 @@ callable, default="uniform"
         return self
 
     def features(self, X: Any, out: np.ndarray | None = None) -> np.ndarray:
-        points, basis = self._ready(X.dtype.str)
+        points, basis = self.ready(X.dtype.str)
         width = basis.projection.shape[1]
         if out is None:
             out = np.empty((X.shape[0], width), dtype=X.dtype)
@@ -165,7 +176,7 @@ callable, default="uniform"
         return np.asarray(coef, dtype=np.float64) @ self.projection_.T
 
     def scores(self, X: Any, table: np.ndarray) -> np.ndarray:
-        points, _ = self._ready(X.dtype.str)
+        points, _ = self.ready(X.dtype.str)
         table = np.ascontiguousarray(table.T, dtype=X.dtype)
         out = np.empty((X.shape[0], table.shape[1]), dtype=np.float64)
         for part in blocks(X.shape[0], points.size):
@@ -173,8 +184,42 @@ callable, default="uniform"
         return out
 
     @property
-    def _n_features_out(self) -> int:
+    def width(self) -> int:
         return self.projection_.shape[1]
+
+    @property
+    def table_width(self) -> int:
+        return int(self.landmarks_.shape[0])
+
+    @property
+    def size(self) -> int:
+        return count_nonzero(self.landmarks_)
+
+    @property
+    def serves_all_folds(self) -> bool:
+        return not (isinstance(self.landmarks, str) and self.landmarks == "margin")
+
+    @property
+    def ignores_kernel(self) -> bool:
+        """Whether the landmarks are the same for every kernel."""
+        return not isinstance(self.landmarks, str) or self.landmarks in _WITHOUT_KERNEL
+
+    def components(self, wanted: Any, rows: int) -> int:
+        return subset_size(wanted, rows)
+
+    def room(self, rows: int) -> Int:
+        return landmark_room(rows)
+
+    def work(self, size: int, rows: int) -> float:
+        return landmark_work(size, rows)
+
+    def check(self, features: int, width: int) -> None:
+        size = check_landmarks(self, features)
+        check_numbers("projection_", self.projection_, (size, width))
+
+    def to_onnx(self, graph: Any, rows: str, table: np.ndarray) -> str:
+        values = onnx_values(graph, self.kernel_, rows, self.landmarks_)
+        return graph.add("MatMul", values, graph.constant(table.T.astype(np.float64)))
 
     # ------------------------------------------------------------ parts
 
@@ -209,7 +254,7 @@ callable, default="uniform"
         self.projection_ = basis.projection
         self._cache: dict[str, tuple[Points, Basis]] = {}
 
-    def _ready(self, dtype: str) -> tuple[Points, Basis]:
+    def ready(self, dtype: str) -> tuple[Points, Basis]:
         """Points and basis in a precision; kept between blocks, not pickled."""
         cache = self.__dict__.setdefault("_cache", {})
         if dtype not in cache:
@@ -221,6 +266,15 @@ callable, default="uniform"
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in super().__getstate__().items() if k != "_cache"}
+
+
+def check_landmarks(made: Any, features: int) -> int:
+    """Their number; ValueError for what cannot be landmarks of so many features."""
+    require(isinstance(made.kernel_, Kernel), "kernel_ must be a Kernel")
+    points = made.landmarks_
+    require(np.ndim(points) == 2 or hasattr(points, "indptr"), "landmarks_ must be a matrix")
+    check_numbers("landmarks_", points, (points.shape[0], features))
+    return int(points.shape[0])
 
 
 class Reservoir:

@@ -26,11 +26,15 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from thresher.dimensions import Float
+from thresher.functions.base import check_numbers, require
 from thresher.kernels.gram import blocks
 from thresher.kernels.matrices import canonical
-from thresher.maps.base import FeatureMap
+from thresher.maps.base import Circumstances, FeatureMap
+from thresher.registry import Contestant
+from thresher.solvers import Solver
 
-__all__ = ["TermFeatures", "is_terms"]
+__all__ = ["TermFeatures"]
 
 
 class TermFeatures(FeatureMap):
@@ -64,6 +68,12 @@ class TermFeatures(FeatureMap):
     """
 
     by_entries = True
+    uses_kernel = False
+    by_columns = True
+    unit = "weighted terms"
+    contestant = Contestant("weighted terms", {"map": "terms"}, rows="sparse", scales=False)
+    usual_strength = 1.0  # there is no width: as for a linear model
+    state_names = ("weights_", "entries_")
 
     def __init__(self, power: float = 0.5, rarity: float = 0.3):
         self.power = power
@@ -103,7 +113,7 @@ class TermFeatures(FeatureMap):
         return out
 
     @property
-    def _n_features_out(self) -> int:
+    def width(self) -> int:
         return self.weights_.size
 
     @property
@@ -111,10 +121,33 @@ class TermFeatures(FeatureMap):
         """A value and a column number for each term."""
         return min(int(2.0 * self.entries_) + 1, self.weights_.size)
 
+    def prefers(self, found: Circumstances) -> Solver:
+        """As for a linear model: the features are as sparse as the rows."""
+        return found.usual
 
-def is_terms(value: Any) -> bool:
-    """Whether an estimator's ``map`` weighs terms, by name or as an object."""
-    return isinstance(value, TermFeatures) or (isinstance(value, str) and value == "terms")
+    def space(self, estimator: Any, X: Any) -> dict[str, Any]:
+        """How much repetitions and rare terms count."""
+        return {"map__power": Float(0.1, 1.0), "map__rarity": Float(0.0, 0.6)}
+
+    def check(self, features: int, width: int) -> None:
+        self._check_powers()
+        check_numbers("weights_", self.weights_, (features,))
+        entries = self.entries_
+        sound = type(entries) is float and 0.0 <= entries <= features
+        sound = sound and bool(np.all(self.weights_ > 0.0)) and features == width
+        require(sound, "the weights of the terms are wrong")
+
+    def to_onnx(self, graph: Any, rows: str, table: np.ndarray) -> str:
+        size = graph.add("Abs", rows)
+        largest = graph.add("ReduceMax", size, axes=[1], keepdims=1)
+        share = graph.add("Div", size, graph.or_one(largest))
+        raised = graph.add("Pow", share, graph.constant(float(self.power)))
+        weighed = graph.add("Mul", raised, graph.constant(self.weights_.astype(np.float64)))
+        terms = graph.add("Mul", weighed, graph.add("Sign", rows))
+        squares = graph.add("Mul", terms, terms)
+        total = graph.add("ReduceSum", squares, graph.constant(np.array([1])), keepdims=1)
+        terms = graph.add("Div", terms, graph.or_one(graph.add("Sqrt", total)))
+        return graph.add("MatMul", terms, graph.constant(np.asarray(table, dtype=np.float64).T))
 
 
 def _counts(X: Any) -> np.ndarray:

@@ -9,64 +9,19 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from thresher import estimators
 from thresher._seed import seed_from
 from thresher._threads import threads
-from thresher.estimators import _calibration, _input
-from thresher.maps import ForestFeatures, TermFeatures
-from thresher.race.capacity import FEW_TREES
+from thresher.estimators import input
+from thresher.estimators.calibration import calibrate
+from thresher.race.contestants import contestants
 from thresher.race.race import Outcome, Race
 from thresher.race.runner import Trial
 
-__all__ = ["AutoClassifier", "AutoRegressor", "contestants"]
+__all__ = ["AutoClassifier", "AutoRegressor"]
 
 _SETTING_OUT = 0.9  # share of the budget for the race: the rest is the final fit's and the judge's
 _MORE = 1.1  # times the rows of the winner, from which on another fit is worth its time
 _HELD_OUT, _MOST_HELD_OUT = 0.1, 20_000
-_MOST_FOR_TREES = 10_000  # features: beyond, most nodes would not meet one that matters
-
-
-def contestants(
-    regression: bool, sparse: bool, features: int, seed: int | None = 0, jobs: int | None = None
-) -> dict[str, Any]:
-    """The learners that race, with defaults that suit dense or sparse rows.
-
-    ``jobs``: threads of those that can use several well.
-    """
-    forest = ForestFeatures(FEW_TREES, n_jobs=jobs, random_state=seed)
-    known = (_regressors if regression else _classifiers)(sparse, forest, seed)
-    if not sparse:
-        del known["weighted terms"]
-    if features > _MOST_FOR_TREES:
-        del known["forest kernel"]
-    return known
-
-
-def _regressors(sparse: bool, forest: ForestFeatures, seed: int | None) -> dict[str, Any]:
-    common: dict[str, Any] = {"scale": not sparse, "random_state": seed}
-    return {
-        "linear": estimators.LinearRegressor(**common),
-        "sparse linear": estimators.LinearRegressor(penalty="l1", **common),
-        "weighted terms": estimators.KernelRegressor(map=TermFeatures(), random_state=seed),
-        "kernel": estimators.KernelRegressor(**common),
-        "local kernel": estimators.KernelRegressor(map="local", **common),
-        "forest kernel": estimators.KernelRegressor(map=forest, random_state=seed),
-        "budgeted": estimators.BudgetedRegressor(**common),
-    }
-
-
-def _classifiers(sparse: bool, forest: ForestFeatures, seed: int | None) -> dict[str, Any]:
-    common: dict[str, Any] = {"scale": not sparse, "random_state": seed}
-    return {
-        "linear": estimators.LinearClassifier(**common),
-        "sparse linear": estimators.LinearClassifier("logistic", penalty="l1", **common),
-        "weighted terms": estimators.KernelClassifier(map=TermFeatures(), random_state=seed),
-        "hyperplanes": estimators.MultiHyperplaneClassifier(**common),
-        "kernel": estimators.KernelClassifier(**common),
-        "local kernel": estimators.KernelClassifier(map="local", **common),
-        "forest kernel": estimators.KernelClassifier(map=forest, random_state=seed),
-        "budgeted": estimators.BudgetedClassifier(**common),
-    }
 
 
 class _Auto(BaseEstimator):
@@ -75,7 +30,7 @@ class _Auto(BaseEstimator):
     The estimate is that of the model that won: the last one has seen the held-out rows too.
     """
 
-    _regression: bool
+    _task: str
 
     def __init__(
         self, budget: float = 60.0, *, learners: Any = None, n_jobs: int | None = -1,
@@ -98,8 +53,8 @@ class _Auto(BaseEstimator):
         runners = self._runners(X, seed)
         deadline = started + _SETTING_OUT * self.budget
         race = Race(
-            runners, X[rest], y[rest], given, self._regression, deadline, seed, self._told,
-            threads(self.n_jobs), rows=y.size,
+            runners, X[rest], y[rest], given, self._task == "regression", deadline, seed,
+            self._on_trial, threads(self.n_jobs), rows=y.size,
         )  # fmt: skip
         outcome = race.run()
         self.held_out_score_ = self._score(outcome.winner.model, X[held], y[held])
@@ -111,7 +66,7 @@ class _Auto(BaseEstimator):
 
     def _runners(self, X: Any, seed: int) -> dict[str, Any]:
         known = contestants(
-            self._regression, hasattr(X, "indptr"), X.shape[1], seed, threads(self.n_jobs)
+            self._task, hasattr(X, "indptr"), X.shape[1], seed, threads(self.n_jobs)
         )
         if self.learners is None:
             return known
@@ -167,7 +122,7 @@ class _Auto(BaseEstimator):
     def _score(self, model: Any, X: Any, y: np.ndarray) -> float:
         raise NotImplementedError
 
-    def _told(self, trial: Trial) -> None:
+    def _on_trial(self, trial: Trial) -> None:
         if self.verbose:
             loss = f"loss {trial.loss:.4g}" if not trial.problem else f"failed: {trial.problem}"
             line = f"{trial.runner}  {trial.rows} rows  {loss}  {trial.seconds:.2f} s"
@@ -187,7 +142,14 @@ class _Auto(BaseEstimator):
         return tags
 
 
-_SHARED = """
+class AutoClassifier(ClassifierMixin, _Auto):
+    """The best classifier in ``budget`` seconds, with calibrated probabilities.
+
+    Linear, sparse linear, multi-hyperplane, fixed-size kernel (also in cells, and of a forest) and
+    budgeted learners race, on sparse rows also a linear one on weighted terms (see
+    ``thresher.tune.race``); where the best is not clearly better than a model of at most half its
+    size, that one is taken.
+
     Parameters
     ----------
     budget : float, default=60
@@ -205,24 +167,14 @@ _SHARED = """
     best_estimator_ : the winner, fitted on all rows
     learner_, best_params_, reason_ : who won, with which settings, and why
     held_out_score_ : float
-        {measure} on a tenth of the rows that the race has not seen, by the model that won it;
-        the last fit, on more rows, should be better.
+        Share of right predictions on a tenth of the rows that the race has not seen, by the model
+        that won it; the last fit, on more rows, should be better.
     trials_ : list of dict
         Everything that was tried.
     rows_ : int
         Rows that the winner was fitted on; fewer than all where the time ran out.
     seconds_ : float
-"""
 
-
-class AutoClassifier(ClassifierMixin, _Auto):
-    __doc__ = f"""The best classifier in ``budget`` seconds, with calibrated probabilities.
-
-    Linear, sparse linear, multi-hyperplane, fixed-size kernel (also in cells, and of a forest) and
-    budgeted learners race, on sparse rows also a linear one on weighted terms (see
-    ``thresher.race.race``); where the best is not clearly better than a model of at most half its
-    size, that one is taken.
-{_SHARED.format(measure="Share of right predictions")}
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -233,14 +185,14 @@ class AutoClassifier(ClassifierMixin, _Auto):
     True
     """
 
-    _regression = False
+    _task = "classification"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoClassifier:
-        X, y = _input.checked_Xy(self, X, y, reset=True, numeric=False)
+        X, y = input.checked_Xy(self, X, y, reset=True, numeric=False)
         self.classes_ = np.unique(y)
         if self.classes_.size < 2:
             raise ValueError(f"classification needs at least two classes, got {self.classes_}")
-        weight = _input.check_weight(sample_weight, X)
+        weight = input.check_weight(sample_weight, X)
         self._calibrate(*self._race(X, y, weight))
         return self
 
@@ -258,7 +210,7 @@ class AutoClassifier(ClassifierMixin, _Auto):
             self.calibrator_ = None
             return
         weight = None if race.weight is None else race.weight[rows][inside]
-        self.calibrator_ = _calibration.calibrate(scores[inside], codes[inside], weight, "sigmoid")
+        self.calibrator_ = calibrate(scores[inside], codes[inside], weight, "sigmoid")
 
     def decision_function(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -273,19 +225,43 @@ class AutoClassifier(ClassifierMixin, _Auto):
 
 
 class AutoRegressor(RegressorMixin, _Auto):
-    __doc__ = f"""The best regression in ``budget`` seconds.
+    """The best regression in ``budget`` seconds.
 
     Linear, sparse linear, fixed-size kernel (also in cells, and of a forest) and budgeted learners
-    race, on sparse rows also a linear one on weighted terms (see ``thresher.race.race``).
-{_SHARED.format(measure="R2")}
+    race, on sparse rows also a linear one on weighted terms (see ``thresher.tune.race``).
+
+    Parameters
+    ----------
+    budget : float, default=60
+        Seconds, all in all; a single fit that is longer than foreseen is stopped.
+    learners : list of names, dict of estimators, or None, default=None
+        Who races; None: all that fit the task.
+    n_jobs : int or None, default=-1
+        Settings that are tried at a time, each in a thread; -1: as many as there are cores.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        Print a line for every fit.
+
+    Attributes
+    ----------
+    best_estimator_ : the winner, fitted on all rows
+    learner_, best_params_, reason_ : who won, with which settings, and why
+    held_out_score_ : float
+        R2 on a tenth of the rows that the race has not seen, by the model that won it;
+        the last fit, on more rows, should be better.
+    trials_ : list of dict
+        Everything that was tried.
+    rows_ : int
+        Rows that the winner was fitted on; fewer than all where the time ran out.
+    seconds_ : float
     """
 
-    _regression = True
+    _task = "regression"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoRegressor:
-        X, y = _input.checked_Xy(self, X, y, reset=True, numeric=True)
+        X, y = input.checked_Xy(self, X, y, reset=True, numeric=True)
         y = np.asarray(y, dtype=np.float64)
-        self._race(X, y, _input.check_weight(sample_weight, X))
+        self._race(X, y, input.check_weight(sample_weight, X))
         return self
 
     def _score(self, model: Any, X: Any, y: np.ndarray) -> float:

@@ -22,14 +22,14 @@ __all__ = ["Fitting", "finish"]
 
 
 class Fitting:
-    """Rows, and ``jobs`` threads that fit on parts of them; ``told`` hears of every fit."""
+    """Rows, and ``jobs`` threads that fit on parts of them; ``on_trial`` hears of every fit."""
 
     def __init__(
         self, X: Any, y: np.ndarray, weight: np.ndarray | None, regression: bool, jobs: int,
-        told: Callable[[Trial], None] | None,
+        on_trial: Callable[[Trial], None] | None,
     ):  # fmt: skip
         self.X, self.y, self.weight, self.regression = X, y, weight, regression
-        self.jobs, self.told, self.lock = jobs, told, threading.Lock()
+        self.jobs, self.on_trial, self.lock = jobs, on_trial, threading.Lock()
 
     def __enter__(self) -> Fitting:
         self.pool = ThreadPoolExecutor(self.jobs)
@@ -54,19 +54,19 @@ class Fitting:
         model, misses, problem = None, np.array([math.inf]), ""
         try:
             model = clone(runner.estimator).set_params(**params)
-            model.set_params(callbacks=[lambda event: time.monotonic() > until])
+            _stop_after(model, until)
             weight = None if self.weight is None else self.weight[part]
             model.fit(self.X[part], self.y[part], sample_weight=weight)
             misses = self.misses(model, judges)
-            model.callbacks = None
+            _stop_after(model, None)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             problem = str(error)[:200]
         seconds, loss = time.monotonic() - started, float(np.mean(misses))
         size = 0 if problem else _size(model)
         trial = Trial(runner.name, params, int(part.size), loss, seconds, size, problem)
-        if self.told is not None:
+        if self.on_trial is not None:
             with self.lock:
-                self.told(trial)
+                self.on_trial(trial)
         return Attempt(trial, model, misses)
 
     def misses(self, model: Any, rows: np.ndarray) -> np.ndarray:
@@ -84,14 +84,12 @@ def finish(running: Iterable[Future[None]]) -> None:
 
 
 def _size(model: Any) -> int:
-    """Numbers that a model needs to predict."""
-    made = getattr(model, "map_", None)
-    arrays = [
-        getattr(model, "dual_coef_", getattr(model, "coef_", None)),
-        getattr(model, "support_vectors_", None),
-        getattr(made, "landmarks_", None),
-        *getattr(made, "trees_", ()),
-    ]
-    return sum(
-        int(a.nnz if hasattr(a, "nnz") else np.count_nonzero(a)) for a in arrays if a is not None
-    )
+    """Numbers that a model needs to predict; unknown of models that are not ours."""
+    return model.function_.size if hasattr(model, "function_") else 0
+
+
+def _stop_after(model: Any, until: float | None) -> None:
+    """End a fit with the first pass after ``until``; models that are not ours go on."""
+    if "callbacks" in model.get_params(deep=False):
+        late = None if until is None else [lambda event: time.monotonic() > until]
+        model.set_params(callbacks=late)

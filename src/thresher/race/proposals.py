@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thresher.maps.relevance import MOST_FEATURES
-from thresher.race.capacity import capacity, has_trees, larger, modest, rescaled
+from thresher.race.capacity import capacity, grows, larger, modest, rescaled
 from thresher.race.runner import Runner
 from thresher.search.space import Choice, Float, Int, Space
 from thresher.search.spaces import context_of, space_for
@@ -18,7 +18,6 @@ __all__ = ["Proposals", "first_changes"]
 
 _FINER = 3.0  # squared distances of four times the rows on a surface of 2 or 3 dimensions
 _MARGINS = ("squared_hinge", "logistic")
-_COARSE = {"map__min_leaf": 20}  # the settings of a forest for noisy targets
 
 
 class Proposals:
@@ -32,11 +31,10 @@ class Proposals:
         """The best settings so far, for so many rows; at first the defaults, in all units."""
         if runner.best is not None:
             carried = rescaled(runner.best.params, runner.best.rows, rows)
-            carried = modest(runner.estimator, carried)
+            carried = modest(runner.estimator, carried, rows)
             return [carried, *self._finer(runner, carried, rows)]
-        if has_trees(runner.estimator):  # they know no units, but noise
-            return [{}, _COARSE | {"alpha": 10.0 / rows}]
-        return [{}, *_other_scales(runner.estimator, self.X)]
+        starts = _map_starts(runner.estimator, rows)
+        return [{}, *(starts or _other_scales(runner.estimator, self.X))]
 
     def next(self, runner: Runner, rows: int) -> dict[str, Any]:
         """A step from the best settings, mostly; or a new start."""
@@ -46,7 +44,7 @@ class Proposals:
         runner.asked += 1
         if runner.asked % 4 == 3:
             return drawn
-        trees = has_trees(runner.estimator)
+        trees = grows(runner.estimator)
         if self._sizes(runner, rows) and runner.asked % (2 if trees else 4) == 0:
             factor = self.rng.uniform(1.3, 2.0) if trees else 2.0
             return larger(runner.estimator, runner.best.params, rows, factor)
@@ -60,9 +58,10 @@ class Proposals:
         dimensions = self._space(runner, rows).dimensions
         width, alpha = dimensions.get("gamma"), params.get("alpha")
         weaker = params | ({"alpha": alpha / _FINER} if alpha else {})
-        if params.get("map__min_leaf", 1) > 1:
-            return [weaker | {"map__min_leaf": max(1, int(params["map__min_leaf"] / _FINER))}]
-        if not isinstance(width, Float):
+        finer = _map_finer(runner.estimator, params)
+        if finer:
+            return [weaker | finer]
+        if finer is not None or not isinstance(width, Float):
             return []
         gamma = params.get("gamma") or math.sqrt(width.low * width.high)
         narrower = weaker | {"gamma": min(_FINER * gamma, width.high)}
@@ -81,7 +80,7 @@ class Proposals:
 
     def _sizes(self, runner: Runner, rows: int) -> dict[str, Int]:
         """How large a model may be; more trees only add to what all rows have taught a forest."""
-        wait = has_trees(runner.estimator) and rows < self.train.size
+        wait = grows(runner.estimator) and rows < self.train.size
         return {} if wait else capacity(runner.estimator, rows)
 
     def _near(self, space: Space, name: str, old: Any, drawn: Any, width: float) -> Any:
@@ -103,6 +102,17 @@ class Proposals:
         return dimension.value(from_unit(distribution, moved))
 
 
+def _map_starts(estimator: Any, rows: int) -> list[dict[str, Any]]:
+    return estimator.make_map().starts(rows) if hasattr(estimator, "make_map") else []
+
+
+def _map_finer(estimator: Any, params: dict[str, Any]) -> dict[str, Any] | None:
+    """What the map has to say of more rows; None: nothing."""
+    if not hasattr(estimator, "make_map"):
+        return None
+    return estimator.make_map().finer(params, _FINER)
+
+
 def _losses(estimator: Any) -> tuple[str, ...]:
     """Which is better, a margin for all or a likelihood, only the rows tell."""
     loss = estimator.get_params(deep=False).get("loss")
@@ -113,7 +123,7 @@ def _other_scales(estimator: Any, X: Any) -> list[dict[str, Any]]:
     scale = estimator.get_params(deep=False).get("scale")
     if not isinstance(scale, bool):
         return []
-    words = getattr(estimator, "_scales", ()) if X.shape[1] <= MOST_FEATURES else ()
+    words = getattr(estimator, "scales", ()) if X.shape[1] <= MOST_FEATURES else ()
     others = words if hasattr(X, "indptr") else (not scale, *words)
     return [{"scale": other} for other in others]
 

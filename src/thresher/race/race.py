@@ -3,7 +3,7 @@
 Runners are families of learners with search spaces.  All run on a small part of the rows first;
 those that are clearly behind drop out, the others go on with four times as many rows, and the time
 that remains is spent on settings of those in front.  Settings are judged on validation rows that
-no fit has seen; where there is time, the best of them meet again on others (``tune.finals``).  Rows
+no fit has seen; where there is time, the best of them meet again on others (``finals.py``).  Rows
 for an honest estimate of the winner must be kept away from the race by the caller.
 
 Successive halving: Jamieson and Talwalkar (2016).  Unlike there, a part's time and not its number
@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from thresher.race.capacity import capacity, has_trees, larger, rescaled, smaller
+from thresher.race.capacity import capacity, grows, larger, rescaled, smaller
 from thresher.race.finals import Finals
 from thresher.race.fitting import Fitting, finish
 from thresher.race.proposals import Proposals
@@ -68,7 +68,7 @@ class Outcome(NamedTuple):
     def grown(self, rows: int, seconds: float) -> Any:
         """The estimator for a fit on so many rows; a forest gets the trees there is time for."""
         factor = _SAFE * seconds / self.winner.again(rows)
-        if has_trees(self.estimator) and factor > _CLEARLY_MORE:
+        if grows(self.estimator) and factor > _CLEARLY_MORE:
             assert self.winner.best is not None
             more = larger(self.winner.estimator, self.winner.best.params, rows, factor)
             trees = {name: more[name] for name in capacity(self.estimator, rows)}
@@ -80,14 +80,15 @@ class Outcome(NamedTuple):
 class Race:
     """Runs until ``deadline`` (of ``time.monotonic``), keeping time back for a fit on all rows.
 
-    ``told`` hears of every trial; ``jobs`` fits run at a time.  ``rows``: so many in all, those
+    ``on_trial`` hears of every trial; ``jobs`` fits run at a time.  ``rows``: so many in all, those
     that the race does not get included; nearly all of them seen, the judged model will do and no
     other fit follows.  None: there always is one, on the rows of the race.
     """
 
     def __init__(
         self, runners: dict[str, Any], X: Any, y: np.ndarray, weight: np.ndarray | None,
-        regression: bool, deadline: float, seed: int, told: Callable[[Trial], None] | None = None,
+        regression: bool, deadline: float, seed: int,
+        on_trial: Callable[[Trial], None] | None = None,
         jobs: int = 1, rows: int | None = None,
     ):  # fmt: skip
         self.runners = [Runner(name, clone(estimator)) for name, estimator in runners.items()]
@@ -95,7 +96,7 @@ class Race:
         self.X, self.y, self.weight = X, y, weight
         self.train, self.validation = self._split(regression)
         self.proposals = Proposals(X, y, self.train, self.rng)
-        self.fits = Fitting(X, y, weight, regression, jobs, told)
+        self.fits = Fitting(X, y, weight, regression, jobs, on_trial)
         self.finals = Finals(self.fits, self.train, self.validation)
         self.rows = rows or self.y.size
         self.refit = rows is None or self.train.size < _NEARLY_ALL * rows
@@ -185,7 +186,7 @@ class Race:
         Few trees were enough to be compared with few: now they meet machines of full size.
         """
         best = runner.best
-        if rows < self.train.size or not has_trees(runner.estimator) or best is None:
+        if rows < self.train.size or not grows(runner.estimator) or best is None:
             return None
         need = runner.again(rows) + (runner.again(self.rows) if self.refit else 0.0)
         share = _SAFE if runner is min(self.runners, key=_LOSS) else _BEHIND_SHARE

@@ -22,7 +22,7 @@ import numpy as np
 
 from thresher._rows import Dense
 from thresher._terms import capabilities
-from thresher.estimators._kernel import KernelModel
+from thresher.estimators.kernel import KernelModel
 from thresher.losses import LeastSquares, Loss
 from thresher.penalties import L2, Penalty
 from thresher.registry import resolve
@@ -59,7 +59,7 @@ class Prepared(Solver):
     def update(self, problem: Problem, state: NormalEquations, chunk: Chunk) -> NormalEquations:
         return state
 
-    def finish(self, problem: Problem, state: NormalEquations) -> tuple[Any, Any]:
+    def finish(self, problem: Problem, state: NormalEquations) -> Any:
         return _SOLVER.finish(problem, state)
 
 
@@ -102,12 +102,12 @@ class DirectFits:
         """The criterion for each row by the model without it; None if that is no closed form."""
         if criterion.name not in _BY_ROW or not _is_direct(model):
             return None
-        model._check_options()
+        model.check_options()
         chunk, problem = self._rows(Z)
         fewer = float(self.y.size - 1)
         problem = replace(
             problem, fit_intercept=model.fit_intercept,
-            penalty=model._penalty(problem, chunk, fewer),
+            penalty=model.penalty_for(problem, chunk, fewer, model.make_map().usual_strength),
         )  # fmt: skip
         sums = self._total(key, Z)._replace(mass=fewer)
         predictions = _SOLVER.leave_one_out(problem, sums, chunk)[1]

@@ -16,9 +16,10 @@ import math
 import threading
 from typing import Any, NamedTuple
 
-from thresher.estimators._linear import LinearModel, Setup
+from thresher.estimators.base import Setup
+from thresher.estimators.linear import LinearModel
 from thresher.search.settings import settings_key
-from thresher.solvers import Chunk, Result, Solver, Status
+from thresher.solvers import Result, Solver, Status
 from thresher.solvers.base import Near
 
 __all__ = ["Paths", "steps_along"]
@@ -37,10 +38,7 @@ class End(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        return sum(
-            near.coef.nbytes + (0 if near.dual is None else near.dual.nbytes)
-            for near in self.nears.values()
-        )
+        return sum(near.bytes for near in self.nears.values())
 
 
 class Paths:
@@ -62,7 +60,7 @@ class Paths:
         end = End(alpha, number, fold, {})
         with self._lock:
             self._fresh.append((key, end))
-        model._path = _Walk(near, end)
+        model.follow(_Walk(near, end))
 
     def settle(self, folds: dict[int, int]) -> None:
         """Between batches: later trials may start where those of the batch ended.
@@ -107,16 +105,15 @@ def _positive(alpha: Any) -> float | None:
 
 
 class _Walk:
-    """One fit on its path (the protocol ``estimators._linear.Path``)."""
+    """One fit on its path (the protocol ``estimators.base.Path``)."""
 
     def __init__(self, near: End | None, end: End):
         self.near, self.end = near, end
 
-    def start(self, setup: Setup, chunk: Chunk, output: int | None) -> Any:
+    def start(self, setup: Setup, output: int | None) -> Near | None:
         near = None if self.near is None else self.near.nears.get(output)
-        if near is None or near.coef.size != setup.problem.n_features:
-            return None
-        return setup.solver.start_from(setup.problem, chunk, near)
+        fits = near is not None and near.coef.size == setup.problem.n_features
+        return near if fits else None
 
     def keep(self, setup: Setup, output: int | None, result: Result) -> None:
         starts = type(setup.solver).start_from is not Solver.start_from

@@ -1,7 +1,8 @@
 """What the fits of a kernel estimator on the folds of one search have in common.
 
-Mapped rows (``mapped.py``), sums over them for least squares, and the closed form of leave-one-out
-(``least_squares.py``), all in one cache of as many bytes as the estimator's ``memory``.
+Mapped rows (``shared_maps.py``), sums over them for least squares, and the closed form of
+leave-one-out (``least_squares.py``), all in one cache of as many bytes as the estimator's
+``memory``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from thresher.estimators._kernel import KernelModel
+from thresher.estimators.kernel import KernelModel
 from thresher.search.cache import Cache
 from thresher.search.criteria import Criterion
 from thresher.search.least_squares import DirectFits
@@ -46,9 +47,7 @@ class SharedFits:
     ):  # fmt: skip
         self._estimator, self._cache = estimator, Cache(estimator.memory)
         self._rows = MappedRows(X, weight, known, self._cache)
-        self._direct = DirectFits(
-            y, weight, folds, estimator._task == "classification", self._cache
-        )
+        self._direct = DirectFits(y, weight, folds, estimator.task == "classification", self._cache)
 
     @property
     def seconds(self) -> float:

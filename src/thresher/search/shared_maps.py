@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from thresher.estimators._input import to_rows
-from thresher.estimators._kernel import KernelModel
+from thresher.estimators.input import to_rows
+from thresher.estimators.kernel import KernelModel
 from thresher.kernels import Kernel, Linear
 from thresher.kernels.gram import Points, blocks, finish, squares
 from thresher.kernels.matrices import canonical
-from thresher.maps import FourierFeatures, Nystroem
+from thresher.maps import Nystroem
 from thresher.maps.base import FeatureMap
 from thresher.registry import resolve
 from thresher.search.cache import Cache
@@ -81,16 +81,17 @@ class MappedRows:
         return self.cache.get(key, lambda: self._mapped(model, params))
 
     def _mapped(self, model: KernelModel, params: dict[str, Any]) -> np.ndarray | None:
-        feature_map = model._make_map()
-        if model.scale == "relevance" or not _ignores_targets(feature_map):
+        feature_map = model.make_map()
+        if model.scale == "relevance" or not feature_map.serves_all_folds:
             return None
         start = time.perf_counter()
         X, known = self._in_units(model)
-        if any(map(_is_of_kernel, params)) and _ignores_kernel(feature_map):
+        own = isinstance(feature_map, Nystroem) and feature_map.ignores_kernel
+        if own and any(map(_is_of_kernel, params)):
             Z = self._by_products(feature_map, params, X, known)
         else:
             feature_map.learn(known)
-            Z = feature_map.features(X) if self._has_room(feature_map._n_features_out) else None
+            Z = feature_map.features(X) if self._has_room(feature_map.width) else None
         self.seconds = max(self.seconds, time.perf_counter() - start)
         return Z
 
@@ -98,8 +99,12 @@ class MappedRows:
         """All rows, and those to learn the map from, in the units of the latter."""
         whole = self.known.size == self.X.shape[0]
         weight = None if self.weight is None else self.weight[self.known]
-        known = model._learn_units(to_rows(self.X if whole else self.X[self.known]), weight)
-        X = known if whole else model._in_units(self.X)
+        chosen = self.X if whole else self.X[self.known]
+        units = model.learn_units(to_rows(chosen), None, weight)
+        known = chosen if units is None else units.matrix(chosen)
+        X = known
+        if not whole:
+            X = self.X if units is None else units.matrix(self.X)
         return X, known if weight is None or np.all(weight > 0.0) else known[weight > 0.0]
 
     def _by_products(
@@ -121,7 +126,7 @@ class MappedRows:
         if not self._has_room(Z.shape[0]):
             return None
         landmarks = Z
-        if radial and not hasattr(X, "indptr"):  # as ``maps.gram.Points`` does, for the rounding
+        if radial and not hasattr(X, "indptr"):  # as ``kernels.gram.Points`` does, for the rounding
             origin = Z.mean(axis=0, dtype=np.float64).astype(X.dtype)
             X, Z = X - origin, Z - origin
         inner = Points(Linear(), Z, X.dtype)(X)
@@ -145,7 +150,7 @@ class AsGiven(FeatureMap):
         return X
 
     @property
-    def _n_features_out(self) -> int:
+    def width(self) -> int:
         return self.width_
 
 
@@ -157,28 +162,13 @@ def on_features(model: KernelModel) -> KernelModel:
 def _finished(feature_map: Nystroem, products: Products) -> np.ndarray:
     """Inner products to features, block by block."""
     _, inner, rows_squared, landmarks_squared = products
-    _, basis = feature_map._ready(inner.dtype.str)
+    _, basis = feature_map.ready(inner.dtype.str)
     out = np.empty((inner.shape[0], basis.projection.shape[1]), dtype=inner.dtype)
     for part in blocks(*inner.shape):
         K = inner[part].copy()
         finish(feature_map.kernel_, K, rows_squared[part], landmarks_squared)
         out[part] = basis.apply(K)
     return out
-
-
-def _ignores_targets(feature_map: Any) -> bool:
-    """Whether it is known to be learned from rows alone."""
-    if type(feature_map) is Nystroem:
-        return not (isinstance(feature_map.landmarks, str) and feature_map.landmarks == "margin")
-    return type(feature_map) is FourierFeatures
-
-
-def _ignores_kernel(feature_map: Any) -> bool:
-    """Whether the landmarks are the same for every kernel."""
-    if type(feature_map) is not Nystroem:
-        return False
-    landmarks = feature_map.landmarks
-    return not isinstance(landmarks, str) or landmarks in ("uniform", "kmeans", "kmedoids")
 
 
 def _is_of_map(name: str) -> bool:

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from thresher.maps.forest import is_forest, usual_share
-from thresher.maps.terms import is_terms
+from thresher.maps.base import FeatureMap
 from thresher.search.space import Choice, Float, Int, Space
 
 __all__ = ["context_of", "declare", "space_for"]
@@ -25,7 +24,6 @@ __all__ = ["context_of", "declare", "space_for"]
 Builder = Callable[[Any, Any, Any], Space]
 _DECLARED: dict[str, Builder] = {}
 _SAMPLE = 2000  # rows that are looked at
-_CLOSER = 5.0  # a kernel in a cell is narrower by this factor (ijcnn1 3, covtype 7)
 
 
 def declare(cls: type | str, builder: Builder) -> None:
@@ -153,7 +151,7 @@ def _sparse_strength(estimator: Any, X: Any, y: Any) -> Float:
         deviation = part.std(axis=0)
         part = (part - part.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
     slope = 1.0
-    if getattr(estimator, "_task", "") == "regression" and y is not None:
+    if getattr(estimator, "task", "") == "regression" and y is not None:
         slope = float(np.std(np.asarray(y, dtype=float))) or 1.0
     top = float(np.max(np.mean(np.abs(part), axis=0))) * slope or 1.0
     return Float(1e-5 * top, top, log=True)
@@ -168,8 +166,8 @@ def _width(estimator: Any, X: Any, y: Any) -> Float:
         spread = part.var(axis=0)
         total = np.count_nonzero(spread) if getattr(estimator, "scale", False) else spread.sum()
         centre = 0.5 / float(total) if total > 0 else 1.0
-    if getattr(estimator, "map", None) == "local":
-        centre *= _CLOSER
+    if hasattr(estimator, "make_map"):
+        centre *= estimator.make_map().closer
     return Float(1e-2 * centre, 1e2 * centre, log=True)
 
 
@@ -209,42 +207,30 @@ def _linear(estimator: Any, X: Any, y: Any) -> Space:
 
 def _kernel(estimator: Any, X: Any, y: Any) -> Space:
     parts: dict[str, Any] = {"alpha": _strength(estimator, X, y)}
-    if is_forest(getattr(estimator, "map", None)):
-        return Space(parts | _trees(estimator, X) | _terms(estimator))
-    if is_terms(getattr(estimator, "map", None)):
-        return Space(parts | _powers(estimator) | _terms(estimator))
+    made = estimator.map
+    if isinstance(made, FeatureMap):
+        return Space(parts | made.space(estimator, X) | _terms(estimator))
+    if estimator.make_map().uses_kernel:
+        parts |= _kernel_parts(estimator, X, y)
+    return Space(parts | _terms(estimator))
+
+
+def _kernel_parts(estimator: Any, X: Any, y: Any) -> dict[str, Any]:
+    """The width of a kernel that is given by name, and its degree."""
+    parts: dict[str, Any] = {}
     if isinstance(estimator.kernel, str):
         parts["gamma"] = dataclasses.replace(
             _width(estimator, X, y),
             when={"kernel": ("rbf", "exponential", "polynomial", "sigmoid")},
         )
         parts["kernel__degree"] = Int(2, 5, when={"kernel": "polynomial"})
-    return Space(parts | _terms(estimator))
-
-
-def _trees(estimator: Any, X: Any) -> dict[str, Any]:
-    """Of a map that is an object: how large leaves are, and how random the splits."""
-    if isinstance(estimator.map, str):
-        return {}
-    share = usual_share(X.shape[1] if hasattr(X, "shape") else 10)
-    return {
-        "map__min_leaf": Int(1, 100, log=True),
-        "map__max_features": Float(share / 3.0, min(3.0 * share, 1.0), log=True),
-    }
-
-
-def _powers(estimator: Any) -> dict[str, Any]:
-    """Of a map that is an object: how much repetitions and rare terms count."""
-    if isinstance(estimator.map, str):
-        return {}
-    return {"map__power": Float(0.1, 1.0), "map__rarity": Float(0.0, 0.6)}
+    return parts
 
 
 def _budgeted(estimator: Any, X: Any, y: Any) -> Space:
-    space = _kernel(estimator, X, y)
-    mine = {k: v for k, v in space.dimensions.items() if not k.startswith("solver__")}
-    mine.pop("kernel__degree", None)  # a kernel object then, and gamma is for kernels by name
-    return Space(mine)
+    parts = {"alpha": _strength(estimator, X, y), **_kernel_parts(estimator, X, y)}
+    parts.pop("kernel__degree", None)  # a kernel object then, and gamma is for kernels by name
+    return Space(parts | _terms(estimator))
 
 
 def _hyperplanes(estimator: Any, X: Any, y: Any) -> Space:

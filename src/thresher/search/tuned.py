@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from thresher._seed import seed_from
 from thresher._threads import threads
-from thresher.estimators import LinearClassifier, LinearRegressor, _input
+from thresher.estimators import LinearClassifier, LinearRegressor, input
 from thresher.search.criteria import resolve_criterion
 from thresher.search.driver import Search
 from thresher.search.evaluation import Evaluation
@@ -100,7 +100,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         seed = seed_from(self.random_state)
         estimator = self._seeded(seed)
         rows, targets = self._checked(estimator, X, y)
-        weight = _input.check_weight(sample_weight, rows)
+        weight = input.check_weight(sample_weight, rows)
         usual = "error" if self._task == "classification" else "mse"
         criterion = resolve_criterion(usual if self.criterion is None else self.criterion)
         criterion.check(estimator, self._task)
@@ -249,7 +249,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
                 "is None"
             )
         if type(estimator).__module__.startswith("thresher."):
-            X, y = _input.checked_Xy(self, X, y, reset=True, numeric=self._task == "regression")
+            X, y = input.checked_Xy(self, X, y, reset=True, numeric=self._task == "regression")
         else:
             X, y = indexable(X, y)
             y = column_or_1d(y, warn=True)

@@ -28,6 +28,7 @@ import numpy as np
 from numba import njit
 
 from thresher._rows import AHEAD
+from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers._joint import add_to_all, list_nonzeros, predict_all, room
 from thresher.solvers.base import Chunk, Problem, Solver, average
@@ -258,15 +259,15 @@ class AveragedSGD(Solver):
             return _one(*chunk, *settings, early, state)
         return _joint(*chunk, *settings, problem.outputs, state)
 
-    def finish(self, problem: Problem, state: AveragedState) -> tuple[Any, Any]:
+    def finish(self, problem: Problem, state: AveragedState) -> LinearFunction:
         if state.snapshots:
             coef, bias = state.mean, state.mean_bias
         else:
             coef, bias = state.scale * state.direction, state.bias
         if problem.outputs == 1:
-            return coef.astype(problem.dtype), float(bias[0])
+            return LinearFunction(coef.astype(problem.dtype), float(bias[0]))
         k = problem.outputs
-        return np.ascontiguousarray(coef[:, :k].T), bias[:k].astype(np.float64)
+        return LinearFunction(np.ascontiguousarray(coef[:, :k].T), bias[:k].astype(np.float64))
 
     def merge(self, states: Any, weights: Any) -> AveragedState:
         return average(

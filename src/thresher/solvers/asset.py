@@ -29,6 +29,7 @@ from numba import njit
 
 from thresher._random import shuffled
 from thresher._rows import AHEAD
+from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers.base import Chunk, Problem, Solver, average
 
@@ -172,11 +173,11 @@ class ASSET(Solver):
             self.start or 1, problem.fit_intercept, state,
         )  # fmt: skip
 
-    def finish(self, problem: Problem, state: AssetState) -> tuple[np.ndarray, float]:
+    def finish(self, problem: Problem, state: AssetState) -> LinearFunction:
         if state.steps_sum > 0.0:
             coef = (state.mass * state.direction - state.lag) / state.steps_sum
-            return coef.astype(problem.dtype), state.bias_sum / state.steps_sum
-        return (state.scale * state.direction).astype(problem.dtype), state.bias
+            return LinearFunction(coef.astype(problem.dtype), state.bias_sum / state.steps_sum)
+        return LinearFunction((state.scale * state.direction).astype(problem.dtype), state.bias)
 
     def merge(self, states, weights):  # type: ignore[no-untyped-def]
         """Both iterate and mean are averaged; the means as such, whatever their mass."""

@@ -111,15 +111,26 @@ class Record(NamedTuple):
 
 @dataclass
 class Result:
-    """A fitted linear function and how it was reached."""
+    """A function that was learned, and how it was reached; ``stream`` could go on."""
 
-    coef: np.ndarray
-    intercept: Any
+    function: Any
     status: Status
     passes: int
-    state: State
+    stream: Any
     residual: float = math.inf
     trace: list[Record] = field(default_factory=list)
+
+    @property
+    def coef(self) -> Any:
+        return self.function.coef
+
+    @property
+    def intercept(self) -> Any:
+        return self.function.intercept
+
+    @property
+    def state(self) -> State:
+        return self.stream.state
 
 
 class Near(NamedTuple):
@@ -134,6 +145,10 @@ class Near(NamedTuple):
     def of(cls, problem: Problem, result: Result) -> Near:
         dual = getattr(result.state, "dual", None)
         return cls(problem, result.coef, float(result.intercept), dual)
+
+    @property
+    def bytes(self) -> int:
+        return self.coef.nbytes + (0 if self.dual is None else self.dual.nbytes)
 
 
 class Solver:
@@ -156,9 +171,16 @@ class Solver:
     index_fields: ClassVar[frozenset[str]] = frozenset()
     #: learns all classes in one pass over the rows when the problem has several outputs
     joint: ClassVar[bool] = False
+    #: targets are class numbers, also of two classes (which are -1 and +1 for the others)
+    by_codes: ClassVar[bool] = False
     #: adds rows up by matrix products: where a stream is cut shows in the last digits
     by_blocks: ClassVar[bool] = False
     batch: int = 1
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the order of the rows matters; otherwise an update is a whole pass."""
+        return self.streaming
 
     @property
     def seam(self) -> int:
@@ -197,7 +219,8 @@ class Solver:
     def update(self, problem: Problem, state: State, chunk: Chunk) -> State:
         raise NotImplementedError
 
-    def finish(self, problem: Problem, state: State) -> tuple[np.ndarray, float]:
+    def finish(self, problem: Problem, state: State) -> Any:
+        """The function that was learned so far; it shares no memory with the state."""
         raise NotImplementedError
 
     def merge(self, states: Sequence[State], weights: Sequence[float]) -> State:
@@ -207,19 +230,49 @@ class Solver:
         """A last look at the whole data after the passes; most solvers need none."""
         return state
 
-    def residual(
-        self, problem: Problem, state: State, before: np.ndarray, after: np.ndarray
-    ) -> float:
+    def between(
+        self, problem: Problem, state: State, chunk: Chunk | None, done: int, planned: int | None
+    ) -> State:
+        """What happens before a pass, after ``done`` of ``planned``; most solvers do nothing.
+
+        ``chunk`` is all rows, None where nobody has them together.
+        """
+        return state
+
+    def residual(self, problem: Problem, state: State, before: Any, after: Any) -> float:
         """Distance from convergence after a pass: the relative change of the weights."""
         with np.errstate(over="ignore", invalid="ignore"):
-            change, size = np.linalg.norm(after - before), np.linalg.norm(after)
+            change, size = np.linalg.norm(after.coef - before.coef), np.linalg.norm(after.coef)
             return float(change / max(1.0, float(size)))
 
+    def is_done(self, problem: Problem, state: State, residual: float) -> bool:
+        """Whether there is no point in another pass."""
+        return problem.tol is not None and residual <= problem.tol
 
-def sound(coef: Any, intercept: Any) -> bool:
-    """Finite, and not on its way to overflow: no data in sane units needs weights beyond 1e30."""
-    with np.errstate(invalid="ignore"):
-        return bool(np.all(np.abs(coef) < 1e30) and np.all(np.abs(intercept) < 1e30))
+    def check_state(self, problem: Problem, state: State) -> None:
+        """ValueError for a state that a file must not bring: compiled loops trust a state."""
+        if not self.streaming:
+            raise ValueError(f"{type(self).__name__} does not learn from streams")
+        check_arrays(state, self.init(problem))
+        for name in self.index_fields:
+            places = getattr(state, name)
+            if not np.all((places >= -1) & (places < places.size)):
+                raise ValueError(f"the state's {name} points beyond the features")
+        if not 0 <= getattr(state, "n_active", 0) <= problem.n_features:
+            raise ValueError("the state counts more features than there are")
+
+
+def check_arrays(state: State, fresh: State) -> None:
+    """ValueError unless the state has the type and the arrays that a ``fresh`` one has."""
+    if type(state) is not type(fresh):
+        raise ValueError(f"the state is not a {type(fresh).__name__}")
+    for name, expected, found in zip(fresh._fields, fresh, state, strict=True):
+        if not isinstance(expected, np.ndarray):
+            continue
+        if not isinstance(found, np.ndarray) or found.dtype != expected.dtype:
+            raise ValueError(f"the state's {name} is not an array of {expected.dtype}")
+        if found.shape != expected.shape:
+            raise ValueError(f"the state's {name} has shape {found.shape}, not {expected.shape}")
 
 
 def check_compatible(solver: Solver, problem: Problem) -> None:
@@ -247,6 +300,15 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
             f"got {schedule!r}"
         )
     solver.check(problem)
+
+
+def takes(solver: Solver, problem: Problem) -> bool:
+    """Whether the solver can learn with the problem's loss and penalty."""
+    try:
+        check_compatible(solver, problem)
+    except ValueError:
+        return False
+    return True
 
 
 def _alternatives(role: str, needs: frozenset[str]) -> str:

@@ -26,7 +26,7 @@ Wang, Crammer and Vucetic, "Breaking the curse of kernelization" (2012); Djuric 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,11 +35,12 @@ from numba import njit
 from thresher._lanes import LANES
 from thresher._random import uniform
 from thresher._terms import Term, capabilities
+from thresher.functions import Expansion
 from thresher.kernels import RBF, Kernel, expansion
-from thresher.kernels.expansion import packed, swift
+from thresher.kernels.expansion import in_precision, packed
 from thresher.losses import Loss
 from thresher.solvers import merging
-from thresher.solvers.base import Chunk
+from thresher.solvers.base import Chunk, Problem, Solver
 
 __all__ = ["MAINTENANCE", "Budgeted", "BudgetedState", "CrammerSinger", "OneOutput"]
 
@@ -218,42 +219,60 @@ def _update(block, order, y, weight, rule, kernel, lam, rest, limit, anchor, bud
         share = float(step) ** memory
         total += share
         seen += share / (lam * step + rest)
-    return BudgetedState(vectors, norms, coef, lag, bias, bias_lag, inverse, size, empty, step,
-                         seen, total)  # fmt: skip
+    # A plain tuple: an interrupt while Python builds a NamedTuple for compiled code is fatal.
+    return (vectors, norms, coef, lag, bias, bias_lag, inverse, size, empty, step, seen,
+            total)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Budgeted:
-    """The learner: hyper-parameters, and the algorithm as a state and an update.
+class Budgeted(Solver):
+    """Kernel stochastic gradient descent with a bounded number of support vectors.
+
+    One output learns with any loss; several (class numbers as targets) with the hinge loss of
+    Crammer and Singer.  The strength of the penalty is lambda.
 
     Parameters
     ----------
-    rule : ``OneOutput(loss)`` or ``CrammerSinger()``
-    kernel : any Kernel; merging needs ``RBF``, projecting one with the trait "positive"
-    lam : strength of the penalty
-    budget : most support vectors
-    maintenance : one of ``MAINTENANCE``
-    outputs : functions to learn
-    bias : value of a constant feature beside the kernel; 0: no intercept
-    eta0 : length of the first step
-    memory : the model is the average of the iterates weighed by t^memory; None: the last iterate
-    dtype : precision of the support vectors and their coefficients
+    kernel : Kernel, default=RBF()
+        Merging needs ``RBF``, projecting one with the trait "positive".
+    budget : int, default=200
+        Most support vectors.
+    maintenance : {"merge", "remove", "remove_random", "project"}, default="merge"
+    constant : float, default=0.0
+        Value of a constant feature beside the kernel; 0: no intercept.
+    eta0 : float or None, default=None
+        Length of the first step.  None: what moves a prediction by about one.
+    memory : float or None, default=16.0
+        The model is the average of the iterates weighed by t^memory; None: the last iterate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher._rows import as_rows
+    >>> from thresher.losses import Hinge
+    >>> from thresher.penalties import L2
+    >>> from thresher.solvers import Problem, driver
+    >>> from thresher.solvers.budgeted import Budgeted
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> y = np.where((X**2).sum(axis=1) < 1.4, 1.0, -1.0)
+    >>> problem = Problem(Hinge(), L2(1e-3), 2)
+    >>> rows = driver.whole(as_rows(X), y)
+    >>> found = driver.learn(Budgeted(budget=20), problem, rows, driver.Plan(3)).function
+    >>> found.describe(), bool(np.mean(np.sign(found.scores(X)[:, 0]) == y) > 0.9)
+    ('20 support vectors', True)
     """
 
-    rule: OneOutput | CrammerSinger
-    kernel: Kernel
-    n_features: int
-    lam: float = 1e-4
+    kernel: Kernel = RBF()  # noqa: RUF009 (a frozen value)
     budget: int = 200
     maintenance: str = "merge"
-    outputs: int = 1
-    bias: float = 0.0
-    eta0: float = 1.0
+    constant: float = 0.0
+    eta0: float | None = None
     memory: float | None = 16.0
-    dtype: Any = np.float32
-    seed: int = 0
+    penalty_needs = frozenset({"quadratic", "uniform"})
+    default_passes = 5
+    joint = True
 
-    def check(self) -> None:
+    def check(self, problem: Problem) -> None:
         """Refuse what cannot work, before any work."""
         name = type(self.kernel).__name__
         if self.maintenance not in MAINTENANCE:
@@ -272,37 +291,57 @@ class Budgeted:
             )
         if self.budget < 1:
             raise ValueError(f"budget must be at least 1, got {self.budget}")
-        if not (self.lam > 0.0 and math.isfinite(self.lam)):
-            raise ValueError(f"lam must be positive and finite, got {self.lam}")
+        if self.eta0 is not None and not self.eta0 > 0.0:
+            raise ValueError(f"eta0 must be positive (or None), got {self.eta0}")
+        if not (problem.ridge > 0.0 and math.isfinite(problem.ridge)):
+            raise ValueError(f"alpha must be positive and finite, got {problem.ridge}")
 
-    def init(self) -> BudgetedState:
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        """The first step from some rows, if it is not given."""
+        if self.eta0 is not None:
+            return self, problem
+        return replace(self, eta0=self._first_step(problem, chunk)), problem
+
+    def _first_step(self, problem: Problem, chunk: Chunk) -> float:
+        """1 / mean k(x, x) of some rows, times the spread of numbers that are to be predicted."""
+        block, part = next(packed(chunk.rows, chunk.order[:200], np.float64))
+        sizes = [abs(float(self.kernel.of(s, s, s))) for s in block.squares[: part.size].tolist()]
+        step = 1.0 / max(float(np.mean(sizes)), 1e-12)
+        if "regression" in problem.loss.tasks and math.isinf(problem.loss.smoothness):
+            step *= float(np.std(chunk.y)) or 1.0
+        return step
+
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> BudgetedState:
         slots = self.budget + 1
         slots += -slots % LANES
-        shape = (self.outputs, slots)
+        shape, outputs = (problem.outputs, slots), problem.outputs
         square = slots if self.maintenance == "project" else 0
         return BudgetedState(
-            np.zeros((self.n_features, slots), self.dtype), np.zeros(slots, self.dtype),
-            np.zeros(shape, self.dtype), np.zeros(shape), np.zeros(self.outputs),
-            np.zeros(self.outputs), np.zeros((square, square)), 0, 0, 0, 0.0, 0.0,
+            np.zeros((problem.n_features, slots), problem.dtype), np.zeros(slots, problem.dtype),
+            np.zeros(shape, problem.dtype), np.zeros(shape), np.zeros(outputs),
+            np.zeros(outputs), np.zeros((square, square)), 0, 0, 0, 0.0, 0.0,
         )  # fmt: skip
 
-    def update(self, state: BudgetedState, chunk: Chunk) -> BudgetedState:
+    def update(self, problem: Problem, state: BudgetedState, chunk: Chunk) -> BudgetedState:
         """Go over the rows of ``chunk`` in its order; reuses the arrays of ``state``."""
-        table = merging.signed_table() if self.outputs == 1 else merging.joint_table()
+        one = problem.outputs == 1
+        table = merging.signed_table() if one else merging.joint_table()
+        rule: Any = OneOutput(problem.loss) if one else CrammerSinger()
         memory = 0.0 if self.memory is None else float(self.memory)
+        kernel = in_precision(self.kernel, problem.dtype)
         y, weight = np.asarray(chunk.y, np.float64), np.asarray(chunk.weight, np.float64)
-        for block, order in packed(chunk.rows, chunk.order, self.dtype):
-            state = _update(
-                block, order, y, weight, self.rule, swift(self.kernel, self.dtype), self.lam,
-                1.0 / self.eta0, self._limit(), self.bias * self.bias, self.budget,
-                MAINTENANCE.index(self.maintenance), memory, self.seed, table, state,
-            )  # fmt: skip
+        for block, order in packed(chunk.rows, chunk.order, problem.dtype):
+            state = BudgetedState(*_update(
+                block, order, y, weight, rule, kernel, problem.ridge, 1.0 / self._eta0,
+                _limit(problem), self.constant * self.constant, self.budget,
+                MAINTENANCE.index(self.maintenance), memory, problem.seed, table, state,
+            ))  # fmt: skip
         return state
 
-    def finish(self, state: BudgetedState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Support vectors (count, features), their coefficients (outputs, count), intercepts."""
+    def finish(self, problem: Problem, state: BudgetedState) -> Expansion:
+        """Support vectors, their coefficients and the intercepts."""
         if self.memory is None:
-            unit = 1.0 / max(self.lam * state.step + 1.0 / self.eta0, 1e-300)
+            unit = 1.0 / max(problem.ridge * state.step + 1.0 / self._eta0, 1e-300)
             coef, bias = state.coef * unit, state.bias * unit
         else:
             unit = 1.0 / max(state.total, 1e-300)
@@ -310,11 +349,27 @@ class Budgeted:
             bias = (state.weight * state.bias - state.bias_lag) * unit
         used = np.any(coef != 0.0, axis=0)
         vectors = np.ascontiguousarray(state.vectors[:, used].T)
-        return vectors, coef[:, used].astype(np.float64), self.bias**2 * bias
+        intercept = self.constant**2 * bias
+        return Expansion(self.kernel, vectors, coef[:, used].astype(np.float64), intercept)
 
-    def _limit(self) -> float:
-        """Largest stable step times k(x, x), for losses whose slope grows without bound."""
-        loss: Any = getattr(self.rule, "loss", None)
-        if loss is None or math.isinf(loss.smoothness):
-            return math.inf
-        return 1.0 / loss.smoothness
+    def residual(self, problem: Problem, state: BudgetedState, before: Any, after: Any) -> float:
+        """Nobody knows it: merged vectors are not those before."""
+        return math.nan
+
+    def check_state(self, problem: Problem, state: BudgetedState) -> None:
+        super().check_state(problem, state)
+        if problem.dtype not in (np.float32, np.float64):
+            raise ValueError("its precision is unknown")
+        if not 0 <= state.empty <= state.size <= self.budget:
+            raise ValueError("the state counts more support vectors than the budget")
+
+    @property
+    def _eta0(self) -> float:
+        return 1.0 if self.eta0 is None else self.eta0
+
+
+def _limit(problem: Problem) -> float:
+    """Largest stable step times k(x, x), for losses whose slope grows without bound."""
+    if problem.outputs > 1 or math.isinf(problem.loss.smoothness):
+        return math.inf
+    return 1.0 / problem.loss.smoothness

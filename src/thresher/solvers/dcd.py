@@ -28,13 +28,14 @@ import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from thresher._random import shuffle
 from thresher._rows import AHEAD
+from thresher.functions import LinearFunction
 from thresher.solvers._batch import add_rows
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 
@@ -219,10 +220,9 @@ class DualDescent(Solver):
         n_active, gap, primal, rested, largest, norm = zip(*results, strict=True)
         return sum(n_active), sum(gap), sum(primal), sum(rested), max(largest), norm[-1]
 
-    def finish(self, problem: Problem, state: DualDescentState) -> tuple[np.ndarray, float]:
-        return state.w.astype(problem.dtype), float(self._scaling(problem) * state.bias[0])
+    def finish(self, problem: Problem, state: DualDescentState) -> LinearFunction:
+        bias = float(self._scaling(problem) * state.bias[0])
+        return LinearFunction(state.w.astype(problem.dtype), bias)
 
-    def residual(
-        self, problem: Problem, state: DualDescentState, before: np.ndarray, after: np.ndarray
-    ) -> float:
+    def residual(self, problem: Problem, state: DualDescentState, before: Any, after: Any) -> float:
         return state.gap if state.verified else math.inf

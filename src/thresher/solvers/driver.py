@@ -1,10 +1,14 @@
-"""The loop around an update: orders, passes, stopping, traces. The same for every solver."""
+"""The loop around an update: passes, stopping, traces. The same for every solver and every source.
+
+Rows come in chunks, pass after pass, from whoever has them: one chunk a pass from rows in memory
+(:class:`InMemory`), features that are computed block by block, windows of a file.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,27 +16,23 @@ from numba import njit
 
 from thresher._random import generator, shuffled
 from thresher._rows import Rows
+from thresher.functions import Function
 from thresher.solvers._joint import feature_major, joint_loss
-from thresher.solvers.base import (
-    Chunk,
-    Problem,
-    Record,
-    Result,
-    Solver,
-    State,
-    Status,
-    check_compatible,
-    sound,
-)
+from thresher.solvers.base import Chunk, Near, Problem, Record, Result, Solver, Status
+from thresher.solvers.stream import Facts, Stream, Streams, signs
 
 __all__ = [
     "Event",
+    "InMemory",
+    "Patience",
     "Plan",
+    "learn",
     "mean_loss",
     "objective",
     "pass_order",
     "penalty_value",
     "run",
+    "signs",
     "whole",
 ]
 
@@ -45,8 +45,7 @@ class Event(NamedTuple):
     passes: int
     step: int
     residual: float
-    coef: np.ndarray
-    intercept: Any
+    function: Any
 
 
 class Plan(NamedTuple):
@@ -65,6 +64,25 @@ class Plan(NamedTuple):
 Monitor = Callable[[Event], Status | None]
 
 
+@dataclass
+class Patience:
+    """The one rule of early stopping: how long to go on without a better loss, and the best model.
+
+    Whoever has held-out rows gives their loss after each pass.
+    """
+
+    passes: int
+    loss: float = math.inf
+    best: Any = None  # the function of the best pass
+    best_pass: int = 0
+
+    def has_run_out(self, loss: float, passes: int, function: Any) -> bool:
+        """Whether it is time to stop after so many passes; the best function is kept."""
+        if loss < self.loss or self.best is None:
+            self.loss, self.best, self.best_pass = loss, function, passes
+        return passes - self.best_pass >= self.passes
+
+
 def whole(rows: Rows, y: np.ndarray, weight: np.ndarray | None = None) -> Chunk:
     """All rows as one chunk, weights normalised to mean one so that steps keep their meaning."""
     n = rows.shape[0]
@@ -80,61 +98,115 @@ def whole(rows: Rows, y: np.ndarray, weight: np.ndarray | None = None) -> Chunk:
     return Chunk(rows, y, np.ascontiguousarray(weight), kept)
 
 
+# ---------------------------------------------------------------- the loop
+
+
+@dataclass
+class Outcome:
+    """How the passes ended."""
+
+    function: Function
+    status: Status
+    passes: int
+    residual: float
+
+
 def run(
+    learner: Stream | Streams,
+    passes: Iterable[Iterable[Chunk]],
+    planned: int | None,
+    *,
+    chunk: Chunk | None = None,
+    monitor: Monitor | None = None,
+    after_chunk: Callable[[int], Status | None] | None = None,
+    first: int = 0,
+    begun: bool = False,
+) -> Outcome:
+    """Learn from ``passes`` of chunks until they end, the learner is done or somebody says stop.
+
+    After divergence the last sound function stays.  ``chunk`` is all rows, where somebody has them;
+    ``first`` counts the passes before, of a run that goes on, maybe in one that has ``begun``.
+    """
+    function, status, residual, done = learner.function(), learner.usual_status, math.inf, first
+    if not begun:
+        learner.between(chunk, done, planned)
+    for chunks in passes:
+        for part in chunks:
+            learner.update(part)
+            stopped = None if after_chunk is None else after_chunk(done + 1)
+            if stopped is not None:
+                found = learner.function()
+                sound = found.is_finite()
+                status = stopped if sound else Status.DIVERGED
+                return Outcome(found if sound else function, status, done, residual)
+        done += 1
+        before, found = function, learner.function()
+        if not found.is_finite():
+            status = Status.DIVERGED
+            break
+        function, residual = found, learner.residual(before, found)
+        # From a zero start a thresholding solver may stand still for a while before any weight
+        # passes its threshold: "no change" is convergence only once a second pass confirms it.
+        ended = learner.is_done(residual) and (done > 1 or function.size > 0)
+        verdict = None
+        if monitor is not None:
+            verdict = monitor(Event(done, learner.step, residual, function))
+        if ended or verdict is not None:
+            status = verdict or Status.CONVERGED
+            break
+        if planned is None or done < planned:
+            learner.between(chunk, done, planned)
+    return Outcome(function, status, done, residual)
+
+
+def learn(
     solver: Solver,
     problem: Problem,
     chunk: Chunk,
     plan: Plan,
-    state: State | None = None,
+    near: Near | None = None,
     monitor: Monitor | None = None,
 ) -> Result:
-    """Prepare, pass over ``chunk`` until the plan, the tolerance or the monitor says stop."""
-    check_compatible(solver, problem)
-    if state is None:
-        visits = plan.passes * chunk.order.size
-        solver = solver.planned(visits if plan.steps is None else plan.steps * solver.batch)
-        solver, problem = solver.prepare(problem, chunk)
-        state = solver.init(problem, chunk)
-    coef, intercept = solver.finish(problem, state)
-    status, residual = (Status.COMPLETED if problem.tol is None else Status.MAX_ITER), math.inf
-    tracer = Tracer(problem, chunk) if plan.trace else None
-    passes = 0
-    for passes, order in enumerate(_orders(solver, problem.seed, chunk.order, plan), start=1):
-        for part in _parts(order, solver.seam, plan.trace and solver.streaming):
-            state = solver.update(problem, state, chunk._replace(order=part))
-            if tracer is not None:
-                tracer.add(passes, state, *solver.finish(problem, state))
-        before = coef
-        new_coef, new_intercept = solver.finish(problem, state)
-        if not sound(new_coef, new_intercept):
-            status = Status.DIVERGED
-            break
-        coef, intercept = new_coef, new_intercept
-        residual = solver.residual(problem, state, before, coef)
-        # From a zero start a thresholding solver may stand still for a while before any weight
-        # passes its threshold: "no change" is convergence only once a second pass confirms it.
-        converged = problem.tol is not None and residual <= problem.tol
-        converged = converged and (passes > 1 or bool(np.any(coef)))
-        verdict = None
-        if monitor is not None:
-            verdict = monitor(Event(passes, int(state.step), residual, coef, intercept))
-        if converged or verdict is not None:
-            status = verdict or Status.CONVERGED
-            break
+    """Solve ``problem`` on the rows of ``chunk``, all of them in memory."""
+    visits = plan.passes * chunk.order.size
+    visits = visits if plan.steps is None else plan.steps * solver.batch
+    facts = Facts(chunk.order.size, visits=visits, whole=True)
+    stream = Stream.open(problem, solver, chunk, facts, near)
+    tracer = Tracer(stream, chunk) if plan.trace else None
+    outcome = run(
+        stream, InMemory(stream, chunk, plan), plan.passes if plan.steps is None else None,
+        chunk=chunk, monitor=monitor, after_chunk=tracer,
+    )  # fmt: skip
+    function, status = outcome.function, outcome.status
     if status is not Status.DIVERGED:
-        state = solver.polish(problem, state, chunk)
-        coef, intercept = solver.finish(problem, state)
-        if not np.any(coef) and chunk.size and status is not Status.INTERRUPTED:
+        stream.polish(chunk)
+        function = stream.function()
+        if not function.size and chunk.size and status is not Status.INTERRUPTED:
             status = Status.ALL_ZERO
     trace = tracer.records if tracer is not None else []
-    return Result(coef, intercept, status, passes, state, residual, trace)
+    return Result(function, status, outcome.passes, stream, outcome.residual, trace)
+
+
+@dataclass
+class InMemory:
+    """Passes over rows in memory: each a chunk, or some twenty pieces of it for a trace."""
+
+    stream: Stream
+    chunk: Chunk
+    plan: Plan
+
+    def __iter__(self) -> Iterator[Iterator[Chunk]]:
+        solver, plan = self.stream.solver, self.plan
+        for order in _orders(solver, self.stream.problem.seed, self.chunk.order, plan):
+            fine = plan.trace and solver.streaming
+            yield (self.chunk._replace(order=part) for part in _parts(order, solver.seam, fine))
 
 
 def _orders(solver: Solver, seed: int, rows: np.ndarray, plan: Plan) -> Iterator[np.ndarray]:
     """The visits of each pass; ``plan.steps`` updates in all if given."""
     if plan.order not in ORDERS:
         raise ValueError(f"order={plan.order!r} is unknown: choose one of {', '.join(ORDERS)}")
-    if not solver.streaming:  # an update is a whole pass
+    if not solver.by_rows:
         for _ in range(plan.steps or plan.passes):
             yield rows
         return
@@ -167,27 +239,35 @@ def _parts(order: np.ndarray, seam: int, fine: bool) -> Iterator[np.ndarray]:
         yield order[start : start + size]
 
 
+# ---------------------------------------------------------------- traces and objectives
+
+
+@dataclass
 class Tracer:
     """Objective, regret, non-zeros and stability of the sparsity pattern along a run."""
 
-    def __init__(self, problem: Problem, chunk: Chunk):
-        self.problem, self.chunk = problem, chunk
-        self.records: list[Record] = []
-        self._pattern: np.ndarray | None = None
+    stream: Stream
+    chunk: Chunk
+    records: list[Record] = field(default_factory=list)
+    _pattern: np.ndarray | None = None
 
-    def add(self, passes: int, state: State, coef: np.ndarray, intercept: Any) -> None:
+    def __call__(self, passes: int) -> None:
+        """After each piece of a pass."""
+        found: Any = self.stream.function()
+        coef, intercept = found
+        problem, state = self.stream.problem, self.stream.state
         pattern = np.sign(coef)
         before = np.zeros_like(pattern) if self._pattern is None else self._pattern
         both = np.count_nonzero((pattern != 0) & (before == pattern))
         either = np.count_nonzero((pattern != 0) | (before != 0))
-        loss = mean_loss(self.problem, self.chunk, coef, intercept)
+        loss = mean_loss(problem, self.chunk, coef, intercept)
         seen = int(getattr(state, "seen", 0))
         paid = float(getattr(state, "paid", math.nan))
         self.records.append(
             Record(
                 passes=passes,
                 step=int(state.step),
-                objective=loss + penalty_value(self.problem, coef),
+                objective=loss + penalty_value(problem, coef),
                 mean_loss=loss,
                 regret=paid - seen * loss,
                 nonzeros=int(np.count_nonzero(coef)),
@@ -224,11 +304,6 @@ def mean_loss(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: Any) 
     return float(_mean_loss(rows, y, weight, order, problem.loss, coef, float(intercept)))
 
 
-def signs(codes: np.ndarray, c: int) -> np.ndarray:
-    """One-vs-rest targets: +1 where the class number is c, else -1."""
-    return np.where(codes == c, 1.0, -1.0).astype(codes.dtype)
-
-
 def penalty_value(problem: Problem, coef: np.ndarray) -> float:
     return sum(float(_penalty_value(problem.penalty, w)) for w in np.atleast_2d(coef))
 
@@ -236,6 +311,9 @@ def penalty_value(problem: Problem, coef: np.ndarray) -> float:
 def objective(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: float) -> float:
     """Mean loss plus penalty: what every solver minimises."""
     return mean_loss(problem, chunk, coef, intercept) + penalty_value(problem, coef)
+
+
+# ---------------------------------------------------------------- hyper-parameters by trial
 
 
 def best_on_sample(

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from thresher._random import uniform
+from thresher.functions import LinearFunction
 from thresher.solvers._batch import add_rows, slopes_at
 from thresher.solvers.base import Chunk, Problem, Solver, average, check_batch
 
@@ -86,8 +87,8 @@ class DropoutPegasos(Solver):
             problem.seed, state,
         )  # fmt: skip
 
-    def finish(self, problem: Problem, state: DropoutState) -> tuple[np.ndarray, float]:
-        return state.w.copy(), state.bias
+    def finish(self, problem: Problem, state: DropoutState) -> LinearFunction:
+        return LinearFunction(state.w.copy(), state.bias)
 
     def merge(self, states: Any, weights: Any) -> DropoutState:
         return average(states, weights)

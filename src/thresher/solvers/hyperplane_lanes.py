@@ -7,16 +7,17 @@ register of them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from thresher._lanes import aligned, whole_registers
+from thresher._lanes import LANES, aligned, whole_registers
+from thresher.solvers.base import check_arrays
 
 __all__ = [
-    "SLOTS", "HyperplaneState", "compacted", "copy_lane", "free_lane", "prune", "settle",
-    "widened", "zero_lane",
+    "SLOTS", "HyperplaneState", "averaging", "check_lanes", "compacted", "copy_lane", "free_lane",
+    "prune", "settle", "widened", "zero_lane",
 ]  # fmt: skip
 
 SLOTS = 1 << 20  # an id is a serial number and a lane: serial * SLOTS + lane
@@ -115,6 +116,38 @@ def copy_lane(state, source, to):
         state.late[j, to] = state.late[j, source]
     state.bias[to], state.late_bias[to] = state.bias[source], state.late_bias[source]
     state.sqnorm[to], state.hits[to] = state.sqnorm[source], state.hits[source]
+
+
+def averaging(state: HyperplaneState) -> HyperplaneState:
+    """The same state, averaging from now on."""
+    return state._replace(
+        late=aligned(state.sums.shape, state.sums.dtype),
+        late_bias=np.zeros_like(state.late_bias),
+        averaged=0,
+    )
+
+
+def check_lanes(state: HyperplaneState, fresh: HyperplaneState, classes: int) -> None:
+    """ValueError unless ``state`` could have come from ``fresh``, but for the number of lanes."""
+    if not isinstance(state, HyperplaneState) or not isinstance(state.owner, np.ndarray):
+        raise ValueError("the state has no lanes")
+    lanes = state.owner.size
+    if np.shape(state.late)[:1] == fresh.sums.shape[:1]:
+        fresh = averaging(fresh)
+    wide: dict[str, Any] = {
+        name: np.broadcast_to(value[..., :1], (*value.shape[:-1], lanes))
+        for name, value in fresh._asdict().items()
+        if isinstance(value, np.ndarray) and name != "sizes"
+    }
+    check_arrays(state, fresh._replace(**wide))
+    if not lanes or lanes % LANES:
+        raise ValueError(f"{lanes} lanes are not whole registers")
+    owner, used = state.owner, state.hits > 0
+    if not np.array_equal(np.setdiff1d(owner, -1), np.arange(classes)):
+        raise ValueError("a class has no weight")
+    counts = np.bincount(owner[used & (owner >= 0)], minlength=classes)
+    if not np.array_equal(counts, state.sizes):
+        raise ValueError("the weights of the classes are miscounted")
 
 
 # ---------------------------------------------------------------- room

@@ -29,7 +29,7 @@ classes are lanes of one table (`hyperplane_lanes.py`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,10 +53,13 @@ from thresher._lanes import (
 )
 from thresher._random import uniform
 from thresher._rows import AHEAD
-from thresher.solvers.base import Chunk
+from thresher.functions import Planes
+from thresher.solvers.base import Chunk, Problem, Solver
 from thresher.solvers.hyperplane_lanes import (
     SLOTS,
     HyperplaneState,
+    averaging,
+    check_lanes,
     compacted,
     copy_lane,
     free_lane,
@@ -66,18 +69,24 @@ from thresher.solvers.hyperplane_lanes import (
     zero_lane,
 )
 
-__all__ = ["Hyperplanes", "Planes"]
+__all__ = ["Hyperplanes", "PlanesState"]
 
 _LONG = 64  # elements of a row from which on looking for zeros pays
 
 
-class Planes(NamedTuple):
-    """The model: rows of ``coef`` are weights, sorted by the class they belong to."""
+class PlanesState(NamedTuple):
+    """The lanes, and where a run of passes stands."""
 
-    coef: np.ndarray
-    intercept: np.ndarray
-    classes: np.ndarray
-    ids: np.ndarray
+    lanes: HyperplaneState
+    assigned: np.ndarray  # the id of each row's weight of its own class; empty if nobody asks
+    passes: int = 0
+    violations: int = 0  # before this pass
+    start: int = 0  # steps before this pass
+    settled: bool = False  # no row has changed its weight: one more pass, to be averaged
+
+    @property
+    def step(self) -> int:
+        return self.lanes.step
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -225,7 +234,8 @@ def _visit(
             if free >= LANES:
                 done = r + 1
                 break
-    return HyperplaneState(
+    # A plain tuple: an interrupt while Python builds a NamedTuple for compiled code is fatal.
+    return (
         sums, bias, late, late_bias, owner, ids, hits, sqnorm, sizes, chance, step,
         violations, averaged, serial, births, prunes, clones,
     ), done, full  # fmt: skip
@@ -247,106 +257,176 @@ def _assign(rows, y, order, state, assigned):
 
 
 @dataclass(frozen=True)
-class Hyperplanes:
-    """Multi-hyperplane machine as a state and an update.
+class Hyperplanes(Solver):
+    """Multi-hyperplane machine; targets are class numbers, also of two classes.
+
+    The strength of the penalty is lambda.
 
     Parameters
     ----------
-    lam : strength of the penalty
-    cap : most weights of a class; 1 is multi-class Pegasos
-    every : steps between prunes
-    threshold : joint norm, in sums of rows, of the weights that one prune may delete; 0: none
-    constant : value of the constant feature that gives weights an intercept; 0: none
-    clone, decay : probability of splitting the weight of a row that violates the margin, and its
-        factor after each split; 0: never
-    seed : of the draws for ``clone``
+    cap : int, default=50
+        Most weights of a class; 1 is multi-class Pegasos.
+    every : int, default=10000
+        Steps between prunes.
+    threshold : float, default=10.0
+        Joint norm, in sums of rows, of the weights that one prune may delete; 0: none.
+    constant : float, default=1.0
+        Value of the constant feature that gives weights an intercept; 0: none.
+    clone, decay : float, default=0.0 and 0.99
+        Probability of splitting the weight of a row that violates the margin, and its factor after
+        each split; 0: never.
+    average : bool, default=True
+        The model is the average over the last pass (of a stream: over all steps, late ones counting
+        more) instead of the last iterate.
+    alternating : bool, default=False
+        Keep the choice of each row's weight during a pass, and revise it between passes.
+    sub_epochs : int, default=1
+        Passes between revisions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher._rows import as_rows
+    >>> from thresher.losses import Hinge
+    >>> from thresher.penalties import L2
+    >>> from thresher.solvers import Problem, driver
+    >>> from thresher.solvers.hyperplanes import Hyperplanes
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(2000, 2))
+    >>> y = (X[:, 0] * X[:, 1] > 0).astype(float)
+    >>> problem = Problem(Hinge(), L2(1e-3), 2, outputs=2)
+    >>> found = driver.learn(Hyperplanes(), problem, driver.whole(as_rows(X), y), driver.Plan(5))
+    >>> bool(np.mean((found.function.scores(X)[:, 0] > 0) == y) > 0.95)
+    True
     """
 
-    lam: float = 1e-4
     cap: int = 50
     every: int = 10_000
     threshold: float = 10.0
     constant: float = 1.0
     clone: float = 0.0
     decay: float = 0.99
-    seed: int = 0
+    average: bool = True
+    alternating: bool = False
+    sub_epochs: int = 1
+    endless: bool = False  # a stream: averages from the start
+    penalty_needs = frozenset({"quadratic", "uniform"})
+    default_passes = 5
+    joint = True
+    by_codes = True
 
     def __post_init__(self) -> None:
-        positive = {"lam": self.lam, "cap": self.cap, "every": self.every}
+        positive: dict[str, float] = {
+            "cap": self.cap,
+            "every": self.every,
+            "sub_epochs": self.sub_epochs,
+        }
         for name, value in positive.items():
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"Hyperplanes: {name} must be positive, got {value}")
         for name, value in (("threshold", self.threshold), ("constant", self.constant)):
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"Hyperplanes: {name} must be at least 0, got {value}")
-        for name, value in (("clone", self.clone), ("decay", self.decay)):
-            if not 0.0 <= value <= 1.0:
-                raise ValueError(f"Hyperplanes: {name} must lie in 0 .. 1, got {value}")
+        for name, share in (("clone", self.clone), ("decay", self.decay)):
+            if not 0.0 <= share <= 1.0:
+                raise ValueError(f"Hyperplanes: {name} must lie in 0 .. 1, got {share}")
 
-    def init(self, n_features: int, n_classes: int, dtype: Any) -> HyperplaneState:
+    @property
+    def streaming(self) -> bool:  # type: ignore[override]
+        return not self.alternating
+
+    @property
+    def by_rows(self) -> bool:
+        return True
+
+    def check(self, problem: Problem) -> None:
+        if not (problem.ridge > 0.0 and math.isfinite(problem.ridge)):
+            raise ValueError(f"alpha must be positive and finite, got {problem.ridge}")
+
+    def for_stream(self, problem: Problem) -> Solver:
+        return replace(self, endless=True)
+
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> PlanesState:
         """No weight yet, one zero weight for each class."""
-        lanes = whole_registers(n_classes)
+        classes, dtype = problem.outputs, problem.dtype
+        lanes = whole_registers(classes)
         owner = np.full(lanes, -1, dtype=np.int32)
-        owner[:n_classes] = np.arange(n_classes)
+        owner[:classes] = np.arange(classes)
         ids = np.zeros(lanes, dtype=np.int64)
-        ids[:n_classes] = np.arange(n_classes) * (SLOTS + 1)
-        return HyperplaneState(
-            aligned((n_features, lanes), dtype), np.zeros(lanes, dtype),
+        ids[:classes] = np.arange(classes) * (SLOTS + 1)
+        fresh = HyperplaneState(
+            aligned((problem.n_features, lanes), dtype), np.zeros(lanes, dtype),
             np.zeros((0, lanes), dtype), np.zeros(lanes), owner, ids,
-            np.zeros(lanes, np.int64), np.zeros(lanes), np.zeros(n_classes, np.int64),
-            float(self.clone), 0, 0, 0, n_classes, 0, 0, 0,
+            np.zeros(lanes, np.int64), np.zeros(lanes), np.zeros(classes, np.int64),
+            float(self.clone), 0, 0, 0, classes, 0, 0, 0,
         )  # fmt: skip
+        if self.average and self.endless:
+            fresh = averaging(fresh)
+        rows = chunk.size if self.alternating and chunk is not None else 0
+        return PlanesState(fresh, np.full(rows, -1, np.int64))
 
-    def update(
-        self,
-        state: HyperplaneState,
-        chunk: Chunk,
-        assigned: np.ndarray | None = None,
-        frozen: bool = False,
-    ) -> HyperplaneState:
-        """One step for each row of ``chunk.order``; its targets are class numbers (int32).
-
-        ``assigned`` (int64, one per row) takes the id of each row's weight; ``frozen``: steps obey
-        the ids it holds instead.
-        """
-        ids = np.zeros(0, np.int64) if assigned is None else assigned
-        start = 0
+    def update(self, problem: Problem, state: PlanesState, chunk: Chunk) -> PlanesState:
+        """One step for each row of ``chunk.order``."""
+        lanes, start = state.lanes, 0
+        frozen = self.alternating and state.passes > 0
+        rows, weight, order = chunk.rows, chunk.weight, chunk.order
+        codes = np.ascontiguousarray(chunk.y, dtype=np.int32)
         while True:
-            state, start, full = _visit(
-                *chunk, start, ids, frozen, float(self.lam), self.cap, self.every,
-                float(self.threshold), float(self.constant), float(self.decay), self.seed, state,
+            found, start, full = _visit(
+                rows, codes, weight, order, start, state.assigned, frozen, problem.ridge, self.cap,
+                self.every, float(self.threshold), float(self.constant), float(self.decay),
+                problem.seed, lanes,
             )  # fmt: skip
+            lanes = HyperplaneState(*found)
             if full:
-                state = widened(state)
-            elif state.step % self.every == 0 and np.count_nonzero(state.owner < 0) >= LANES:
-                state = compacted(state, ids)
-            if start == chunk.order.size:
-                return state
+                lanes = widened(lanes)
+            elif lanes.step % self.every == 0 and np.count_nonzero(lanes.owner < 0) >= LANES:
+                lanes = compacted(lanes, state.assigned)
+            if start == order.size:
+                return state._replace(lanes=lanes)
 
-    def averaging(self, state: HyperplaneState) -> HyperplaneState:
-        """The same state, averaging from now on."""
-        return state._replace(
-            late=aligned(state.sums.shape, state.sums.dtype),
-            late_bias=np.zeros_like(state.late_bias),
-            averaged=0,
-        )
+    def between(
+        self, problem: Problem, state: PlanesState, chunk: Chunk | None, done: int,
+        planned: int | None,
+    ) -> PlanesState:  # fmt: skip
+        """Revise each row's weight, and average the last pass."""
+        lanes, settled = state.lanes, False
+        if self.alternating and done > 1 and (done - 1) % self.sub_epochs == 0:
+            assert chunk is not None
+            codes = np.ascontiguousarray(chunk.y, dtype=np.int32)
+            settled = not _assign(chunk.rows, codes, chunk.order, lanes, state.assigned)
+        last = settled or (planned is not None and done == planned - 1)
+        if self.average and not self.endless and last:
+            lanes = averaging(lanes)
+        return PlanesState(lanes, state.assigned, done, lanes.violations, lanes.step, settled)
 
-    def assign(self, state: HyperplaneState, chunk: Chunk, assigned: np.ndarray) -> int:
-        """Give each row the best weight of its class; returns how many rows changed theirs."""
-        return int(_assign(chunk.rows, chunk.y, chunk.order, state, assigned))
+    def residual(self, problem: Problem, state: PlanesState, before: Any, after: Any) -> float:
+        """The share of the pass's rows that violated their margin."""
+        return (state.lanes.violations - state.violations) / max(state.step - state.start, 1)
 
-    def finish(self, state: HyperplaneState) -> Planes:
+    def is_done(self, problem: Problem, state: PlanesState, residual: float) -> bool:
+        return state.settled
+
+    def finish(self, problem: Problem, state: PlanesState) -> Planes:
         """The weights (of the average, if there is one); a class without any has a zero weight."""
-        lanes = np.flatnonzero(state.hits > 0)
-        empty = [np.flatnonzero(state.owner == c)[0] for c in np.flatnonzero(state.sizes == 0)]
+        found = state.lanes
+        lanes = np.flatnonzero(found.hits > 0)
+        empty = [np.flatnonzero(found.owner == c)[0] for c in np.flatnonzero(found.sizes == 0)]
         lanes = np.concatenate([lanes, np.array(empty, dtype=lanes.dtype)])
-        lanes = lanes[np.lexsort((state.ids[lanes], state.owner[lanes]))]
-        coef = state.sums[:, lanes].T.astype(np.float64)
-        intercept = state.bias[lanes].astype(np.float64)
-        if state.averaged:
-            coef -= state.late[:, lanes].T / state.averaged
-            intercept -= state.late_bias[lanes] / state.averaged
+        lanes = lanes[np.lexsort((found.ids[lanes], found.owner[lanes]))]
+        coef = found.sums[:, lanes].T.astype(np.float64)
+        intercept = found.bias[lanes].astype(np.float64)
+        if found.averaged:
+            coef -= found.late[:, lanes].T / found.averaged
+            intercept -= found.late_bias[lanes] / found.averaged
         # u = lambda t w: divide by the mean t of what was averaged.
-        unit = 1.0 / (self.lam * max(state.step - 0.5 * max(state.averaged - 1, 0), 1.0))
-        coef = np.ascontiguousarray(unit * coef).astype(state.sums.dtype)
-        return Planes(coef, unit * intercept, state.owner[lanes], state.ids[lanes] // SLOTS)
+        unit = 1.0 / (problem.ridge * max(found.step - 0.5 * max(found.averaged - 1, 0), 1.0))
+        coef = np.ascontiguousarray(unit * coef).astype(found.sums.dtype)
+        return Planes(coef, unit * intercept, found.owner[lanes], found.ids[lanes] // SLOTS)
+
+    def check_state(self, problem: Problem, state: PlanesState) -> None:
+        if not isinstance(state, PlanesState) or self.alternating:
+            raise ValueError("the state is not one of a stream of hyperplanes")
+        check_lanes(state.lanes, self.init(problem).lanes, problem.outputs)
+        counts = (state.passes, state.violations, state.start)
+        if not all(type(n) is int and n >= 0 for n in counts) or state.assigned.size:
+            raise ValueError("the state's counts are damaged")

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq, solve_triangular
 from scipy.linalg.blas import dsyrk, dtrmm, ssyrk, strmm
 
+from thresher.functions import LinearFunction
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
 
 __all__ = ["DirectLeastSquares", "refuse_large_matrix", "ridged"]
@@ -90,14 +91,16 @@ class DirectLeastSquares(Solver):
         mass = state.mass + float(np.sum(chunk.weight[chunk.order]))
         return NormalEquations(gram, moments, mass, state.step + chunk.order.size)
 
-    def finish(self, problem: Problem, state: NormalEquations) -> tuple[Any, Any]:
+    def finish(self, problem: Problem, state: NormalEquations) -> LinearFunction:
         k = problem.outputs
         solution = np.zeros((problem.n_features + 1, k))
         if state.step:
             A, size = _system(problem, state)
             solution[:size] = _solve(A, state.moments[:size])
         coef = solution[:-1].T.astype(problem.dtype)
-        return (coef[0], float(solution[-1, 0])) if k == 1 else (coef, solution[-1])
+        if k == 1:
+            return LinearFunction(coef[0], float(solution[-1, 0]))
+        return LinearFunction(coef, solution[-1])
 
     def merge(self, states: Sequence[NormalEquations], weights: Sequence[float]) -> NormalEquations:
         """The mean of the states' means; with the rows' masses as weights, simply their sum."""

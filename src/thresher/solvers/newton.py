@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
 from thresher._random import generator
+from thresher.functions import LinearFunction
 from thresher.solvers.base import Chunk, Near, Problem, Solver, precisions
 
 __all__ = ["Newton"]
@@ -213,12 +214,10 @@ class Newton(Solver):
             decrement = min(decrement, 10.0 * surprise + 1e-3 * decrement)
         return NewtonState(s.w + t * direction, s.p + t * along, s.step + 1, decrement)
 
-    def finish(self, problem: Problem, state: NewtonState) -> tuple[np.ndarray, float]:
-        return state.w[:-1].astype(problem.dtype), float(state.w[-1])
+    def finish(self, problem: Problem, state: NewtonState) -> LinearFunction:
+        return LinearFunction(state.w[:-1].astype(problem.dtype), float(state.w[-1]))
 
-    def residual(
-        self, problem: Problem, state: NewtonState, before: np.ndarray, after: np.ndarray
-    ) -> float:
+    def residual(self, problem: Problem, state: NewtonState, before: Any, after: Any) -> float:
         return state.decrement
 
 

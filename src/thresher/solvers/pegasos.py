@@ -27,6 +27,7 @@ from numba import njit
 
 from thresher import schedules
 from thresher._rows import scaled
+from thresher.functions import LinearFunction
 from thresher.penalties import WeightedL2
 from thresher.solvers import driver, relevance
 from thresher.solvers._batch import add_rows, slopes_at
@@ -135,11 +136,11 @@ class _ScaledSolver(Solver):
         zeros = np.zeros(problem.n_features, dtype=problem.dtype)
         return ScaledState(zeros, zeros.copy(), 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
 
-    def finish(self, problem: Problem, state: ScaledState) -> tuple[np.ndarray, float]:
+    def finish(self, problem: Problem, state: ScaledState) -> LinearFunction:
         if state.total > 0.0:
             mean = (state.mass * state.direction.astype(np.float64) - state.offset) / state.total
-            return mean.astype(problem.dtype), state.bias_total / state.total
-        return (state.scale * state.direction).astype(problem.dtype), state.bias
+            return LinearFunction(mean.astype(problem.dtype), state.bias_total / state.total)
+        return LinearFunction((state.scale * state.direction).astype(problem.dtype), state.bias)
 
     def merge(self, states: Any, weights: Any) -> ScaledState:
         unscaled = [
@@ -198,11 +199,11 @@ class Pegasos(_ScaledSolver):
             radius, -1, mode, state,
         )  # fmt: skip
 
-    def finish(self, problem: Problem, state: ScaledState) -> tuple[np.ndarray, float]:
+    def finish(self, problem: Problem, state: ScaledState) -> LinearFunction:
         coef, bias = super().finish(problem, state)
         if "uniform" not in problem.penalty.traits:
             coef = (coef * precisions(problem) ** -0.5).astype(problem.dtype)
-        return coef, bias
+        return LinearFunction(coef, bias)
 
     def polish(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
         if self.bias == "gradient" or not problem.fit_intercept:

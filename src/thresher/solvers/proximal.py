@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 
 from thresher import schedules
+from thresher.functions import LinearFunction
 from thresher.solvers._batch import add_rows, slopes_at
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import tuned_schedule
@@ -145,14 +146,14 @@ class _Proximal(Solver):
             self.ceiling, self.batch, problem.fit_intercept, state,
         )  # fmt: skip
 
-    def finish(self, problem: Problem, state: ProximalState) -> tuple[np.ndarray, float]:
+    def finish(self, problem: Problem, state: ProximalState) -> LinearFunction:
         if "lazy" not in problem.penalty.traits:
-            return state.direction.copy(), state.bias
+            return LinearFunction(state.direction.copy(), state.bias)
         w = np.empty_like(state.direction)
         _settled(
             state.direction, state.due, state.steps, state.scale, self.ceiling, problem.penalty, w
         )
-        return w, state.bias
+        return LinearFunction(w, state.bias)
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from thresher._random import generator
+from thresher.functions import LinearFunction
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 from thresher.solvers.driver import penalty_value
 from thresher.solvers.newton import derivatives, predict, shifted_loss
@@ -266,11 +267,11 @@ class ProximalNewton(Solver):
             return chunk.order
         return np.sort(generator(problem.seed, 6, s.step).choice(chunk.order, enough))
 
-    def finish(self, problem: Problem, state: ProximalNewtonState) -> tuple[np.ndarray, float]:
-        return state.w.astype(problem.dtype), state.bias
+    def finish(self, problem: Problem, state: ProximalNewtonState) -> LinearFunction:
+        return LinearFunction(state.w.astype(problem.dtype), state.bias)
 
     def residual(
-        self, problem: Problem, state: ProximalNewtonState, before: np.ndarray, after: np.ndarray
+        self, problem: Problem, state: ProximalNewtonState, before: Any, after: Any
     ) -> float:
         return state.residual_
 

@@ -27,6 +27,7 @@ from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from thresher._rows import Dense, Rows
+from thresher.functions import LinearFunction
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
 from thresher.solvers.least_squares import DirectLeastSquares, refuse_large_matrix, ridged
 
@@ -154,15 +155,13 @@ class QuasiNewton(Solver):
         bends = [*s.bends, gradient - s.gradient][-self.memory :]
         return QuasiNewtonState(w, p, gradient, value, s.factor, moves, bends, s.step + 1, residual)
 
-    def finish(self, problem: Problem, state: QuasiNewtonState) -> tuple[Any, Any]:
+    def finish(self, problem: Problem, state: QuasiNewtonState) -> LinearFunction:
         coef = state.w[:-1].T.astype(problem.dtype)
         if problem.outputs == 1:
-            return coef[0], float(state.w[-1, 0])
-        return coef, state.w[-1].copy()
+            return LinearFunction(coef[0], float(state.w[-1, 0]))
+        return LinearFunction(coef, state.w[-1].copy())
 
-    def residual(
-        self, problem: Problem, state: QuasiNewtonState, before: np.ndarray, after: np.ndarray
-    ) -> float:
+    def residual(self, problem: Problem, state: QuasiNewtonState, before: Any, after: Any) -> float:
         return state.residual_
 
 

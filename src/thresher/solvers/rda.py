@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
@@ -150,10 +151,10 @@ class _DualAveraging(Solver):
             problem.fit_intercept, state,
         )  # fmt: skip
 
-    def finish(self, problem: Problem, state: DualState) -> tuple[np.ndarray, float]:
+    def finish(self, problem: Problem, state: DualState) -> LinearFunction:
         w = np.zeros(problem.n_features)
         if state.step == 0:
-            return w.astype(problem.dtype), 0.0
+            return LinearFunction(w.astype(problem.dtype), 0.0)
         gamma, rho, logarithmic, adaptive = self._terms()
         _weights(state, problem.penalty, gamma, rho, logarithmic, adaptive, w)
         if adaptive:
@@ -161,7 +162,7 @@ class _DualAveraging(Solver):
         else:
             beta = gamma * (1.0 + math.log(state.step) if logarithmic else math.sqrt(state.step))
         bias = -state.bias_gradient / beta if problem.fit_intercept else 0.0
-        return w.astype(problem.dtype), bias
+        return LinearFunction(w.astype(problem.dtype), bias)
 
     def merge(self, states: Any, weights: Any) -> DualState:
         """Gradient sums add: the merged state has taken all the steps of its parts."""

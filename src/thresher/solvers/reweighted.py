@@ -27,6 +27,7 @@ import numpy as np
 from numba import njit
 
 from thresher._terms import Term
+from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
@@ -180,8 +181,8 @@ class _Reweighted(Solver):
     def bias_scale(self) -> float:
         return 1.0
 
-    def finish(self, problem: Problem, state: ReweightedState) -> tuple[np.ndarray, float]:
-        return state.w.astype(problem.dtype), state.bias
+    def finish(self, problem: Problem, state: ReweightedState) -> LinearFunction:
+        return LinearFunction(state.w.astype(problem.dtype), state.bias)
 
 
 @dataclass(frozen=True)
@@ -272,10 +273,10 @@ class ReweightedL2(_Reweighted):
         ]
         return L2Rule(ridge, reweight, self.gamma, self.epsilon, newest)
 
-    def finish(self, problem: Problem, state: ReweightedState) -> tuple[np.ndarray, float]:
+    def finish(self, problem: Problem, state: ReweightedState) -> LinearFunction:
         coef, bias = super().finish(problem, state)
         coef[np.abs(coef) <= self.truncate] = 0.0
-        return coef, bias
+        return LinearFunction(coef, bias)
 
 
 def _strength(problem: Problem) -> float:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from thresher.functions import LinearFunction
 from thresher.solvers.base import Chunk, Problem, Solver
 from thresher.solvers.driver import penalty_value
 from thresher.solvers.newton import Newton, NewtonState
@@ -87,10 +88,8 @@ class SmoothedNewton(Solver):
         width = s.width * self.cut if newton.decrement < 0.5 * hidden else s.width
         return SmoothedState(newton, width, s.step + 1, newton.decrement + hidden)
 
-    def finish(self, problem: Problem, state: SmoothedState) -> tuple[np.ndarray, float]:
-        return state.newton.w[:-1].astype(problem.dtype), float(state.newton.w[-1])
+    def finish(self, problem: Problem, state: SmoothedState) -> LinearFunction:
+        return Newton().finish(problem, state.newton)
 
-    def residual(
-        self, problem: Problem, state: SmoothedState, before: np.ndarray, after: np.ndarray
-    ) -> float:
+    def residual(self, problem: Problem, state: SmoothedState, before: Any, after: Any) -> float:
         return state.residual_

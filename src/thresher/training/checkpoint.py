@@ -5,25 +5,28 @@ from __future__ import annotations
 import glob
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from thresher._durations import seconds_of
 from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
 from thresher.artifacts.encoding import decode, encode
-from thresher.estimators._saved import check_units
-from thresher.estimators._saving import unpacked
-from thresher.estimators._stream import RowStream
-from thresher.solvers import Result, Status
-from thresher.training.stream import Job, Place, StreamJob, Weights
+from thresher.estimators.feed import Feed
+from thresher.estimators.fronts import Front, MapFront, UnitsFront
+from thresher.functions import Units
+from thresher.functions.base import require
+from thresher.maps.base import FeatureMap
+from thresher.solvers.driver import Patience
+from thresher.solvers.stream import Stream, Streams
+from thresher.training.job import Job, Place, Weights
 
-__all__ = ["Checkpointer", "Every", "checkpoint_path", "linear_job", "where_it_stood"]
+__all__ = ["Checkpointer", "Every", "checkpoint_path"]
 
-J = TypeVar("J", bound=Job)
+_PLAIN = ("rows_learned", "history", "shuffle", "seed")
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,8 @@ class Every:
         word = text.strip().lower().removesuffix("rows").strip()
         try:
             if word[-1:] in ("s", "m", "h"):
-                seconds = float(word[:-1]) * {"s": 1, "m": 60, "h": 3600}[word[-1]]
-                if seconds > 0.0:
-                    return cls(seconds, None)
-            elif float(word) >= 1:
+                return cls(seconds_of(word), None)
+            if float(word) >= 1:
                 return cls(None, int(float(word)))
         except ValueError:
             pass
@@ -76,18 +77,21 @@ class Checkpointer:
 
     def save(self, job: Job) -> None:
         arrays: dict[str, np.ndarray] = {}
-        document = {"task": self.task, "job": encode(job.snapshot(), arrays, "checkpoint")}
+        document = {"task": self.task, "job": encode(_snapshot(job), arrays, "checkpoint")}
         container.write(self.path, document, arrays, kind="checkpoint")
         self._last_time, self._last_rows = time.monotonic(), job.rows_learned
 
-    def load(self, restored: Callable[[dict[str, Any]], J], terms: tuple[type, ...] = ()) -> J:
-        """The job that ``restored`` makes of the snapshot, which is as hostile as any file."""
+    def load(
+        self, estimator: Any, features: int, outputs: int, terms: tuple[type, ...] = ()
+    ) -> Job:
+        """The job of the file, which is as hostile as any other."""
         document, arrays = container.read(self.path, kind="checkpoint")
+        if document["version"] != container.VERSION:
+            raise BadFile(f"{self.path} was written by another version: start anew")
         self._check_same(document.get("task"))
         state = decode(document.get("job"), arrays, terms)
         try:
-            _check_place(state)
-            job = restored(state)
+            job = _restored(state, estimator, features, outputs)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise BadFile(f"{self.path} is not a usable checkpoint: {error}") from None
         self._last_rows = job.rows_learned
@@ -110,45 +114,69 @@ class Checkpointer:
                 )
 
 
-def _check_place(state: dict[str, Any]) -> None:
+# ---------------------------------------------------------------- a job as plain values
+
+
+def _snapshot(job: Job) -> dict[str, Any]:
+    """All that it takes to go on: what was found on the first rows, states, the place."""
+    feed, patience = job.feed, job.patience
+    front, streams = feed.front, feed.stream.parts
+    return {
+        "place": list(job.place),
+        "units": front.units,
+        "map": front.map if isinstance(front, MapFront) else None,
+        "learners": [(s.problem, s.solver, s.state) for s in streams],
+        "offset": feed.offset,
+        "passes": feed.passes,
+        "weights": list(job.weights),
+        "patience": [patience.passes, patience.loss, patience.best_pass, patience.best],
+        **{name: getattr(job, name) for name in _PLAIN},
+    }
+
+
+def _restored(state: dict[str, Any], estimator: Any, features: int, outputs: int) -> Job:
+    """The job of a snapshot, which must be one for so many features and outputs."""
+    _check_counts(state)
+    units, made = state["units"], state["map"]
+    require(isinstance(units, Units | None), "the units of the rows are damaged")
+    front: Front = UnitsFront(units)
+    if made is not None:
+        require(isinstance(made, FeatureMap), "the map is damaged")
+        front = MapFront(units, made, features)
+    parts = [Stream(*learner) for learner in state["learners"]]
+    stream: Stream | Streams = parts[0] if len(parts) == 1 else Streams(parts)
+    feed = Feed(front, stream, state["passes"], estimator.memory, state["offset"])
+    feed.check(features, outputs)
+    factors, scale = state["weights"]
+    if factors is not None:
+        require(factors.shape == (max(outputs, 2),), "the class weights do not fit the classes")
+    require(isinstance(scale, float), "the scale of the weights is not a number")
+    known = {name: state[name] for name in _PLAIN}
+    patience = _patience(state["patience"], features)
+    return Job(feed, Weights(factors, scale), patience, place=Place(*state["place"]), **known)
+
+
+def _patience(state: Any, features: int) -> Patience:
+    passes, loss, best_pass, best = state
+    counts = type(passes) is int and type(best_pass) is int and isinstance(loss, float)
+    require(counts, "the best loss or the best pass is not a number")
+    if best is not None:
+        best.check()
+        require(best.features == features, "the best model was made for other features")
+    return Patience(passes, loss, best, best_pass)
+
+
+def _check_counts(state: dict[str, Any]) -> None:
     """Where a job stands: counts, and the history of its passes."""
     counts = [state["passes"], state["seed"], state["rows_learned"], *state["place"]]
-    if not all(type(n) is int and n >= 0 for n in counts) or len(state["place"]) != 2:
-        raise ValueError("a count is not a whole number")
-    if not isinstance(state["history"], list) or not isinstance(state["shuffle"], bool):
-        raise ValueError("the history or the order is missing")
-    if not isinstance(state["best_loss"], float) or type(state["best_pass"]) is not int:
-        raise ValueError("the best loss or the best pass is not a number")
-
-
-def where_it_stood(state: dict[str, Any], features: int, outputs: int) -> dict[str, Any]:
-    """The fields that every job has; weights are for so many features and outputs."""
-    names = ("passes", "shuffle", "seed", "rows_learned", "history", "best_loss", "best_pass")
-    best = state["best"] and [
-        Result(coef, intercept, Status.EARLY_STOPPED, passes, None)
-        for coef, intercept, passes in state["best"]
-    ]
-    if best and sum(np.size(r.coef) for r in best) != features * outputs:
-        raise ValueError("the best model was made for other features or classes")
-    known = {name: state[name] for name in names}
-    return {"place": Place(*state["place"]), "best": best, **known}
-
-
-def linear_job(state: dict[str, Any], features: int, outputs: int) -> StreamJob:
-    """The job of a snapshot, which must be one for so many features and outputs."""
-    stream, units = unpacked(state["stream"]), unpacked(state["units"])
-    if not isinstance(stream, RowStream):
-        raise ValueError("it has no learners")
-    stream.check(features, outputs)
-    check_units(units, features)
-    factors, scale = state["weights"]
-    if factors is not None and factors.shape != (max(outputs, 2),):
-        raise ValueError("the class weights do not fit the classes")
-    if not isinstance(scale, float):
-        raise ValueError("the scale of the weights is not a number")
-    return StreamJob(
-        stream=stream,
-        units=units,
-        weights=Weights(factors, scale),
-        **where_it_stood(state, features, outputs),
+    whole = all(type(n) is int and n >= 0 for n in counts) and len(state["place"]) == 2
+    require(whole, "a count is not a whole number")
+    known = isinstance(state["history"], list) and isinstance(state["shuffle"], bool)
+    require(known, "the history or the order is missing")
+    require(isinstance(state["offset"], float), "the mean target is not a number")
+    triples = (
+        isinstance(state["learners"], list)
+        and state["learners"]
+        and all(isinstance(t, tuple) and len(t) == 3 for t in state["learners"])
     )
+    require(triples, "it has no learners")

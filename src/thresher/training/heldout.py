@@ -1,22 +1,21 @@
-"""Judging a model on held-out rows, and calibrating its probabilities on some of them."""
+"""Measuring a model on held-out rows, and calibrating its probabilities on some of them."""
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
 
 from thresher.data import Batch, Schema
 from thresher.data.encode import Block
-from thresher.estimators._calibration import calibrate
+from thresher.estimators.calibration import calibrate
 from thresher.training.holdout import HoldOut
 from thresher.training.model import Model, matrix_of
 
-__all__ = ["Judge", "history_line"]
+__all__ = ["HeldOutScores", "history_line"]
 
 
-class Judge:
+class HeldOutScores:
     """Measures an estimator on the rows that a :class:`HoldOut` keeps.
 
     In a stream there are no folds to calibrate on: every second held-out row serves for that and
@@ -37,7 +36,7 @@ class Judge:
         if block is not None and block.size:
             if most is not None and block.size > most:
                 block = block.taken(np.arange(most))
-            model = Model(_without_calibration(estimator), self.schema)
+            model = Model(estimator, self.schema)
             self.metrics = model.measured([model.predicted(self._batch(block))])
         return self.metrics
 
@@ -49,8 +48,7 @@ class Judge:
             raise ValueError(
                 "calibrate needs held-out rows of every class: raise the held-out share"
             )
-        X = matrix_of(block.rows(self.schema.n_features))
-        scores = np.reshape(estimator.decision_function(X), (block.size, -1))
+        scores = estimator.function_.scores(matrix_of(block.rows(self.schema.n_features)))
         codes = block.y.astype(np.int64)
         estimator.calibrator_ = calibrate(scores, codes, block.weight, estimator.calibrate)
 
@@ -71,12 +69,3 @@ def history_line(passes: int, rows: int, metrics: dict[str, Any]) -> dict[str, A
     """What is remembered of a pass: where it stands and the single numbers among its metrics."""
     numbers = {name: value for name, value in metrics.items() if isinstance(value, float)}
     return {"passes": passes, "rows": rows, **numbers}
-
-
-def _without_calibration(estimator: Any) -> Any:
-    """The estimator, without probabilities as long as they are not calibrated."""
-    if getattr(estimator, "calibrate", None) is None or hasattr(estimator, "calibrator_"):
-        return estimator
-    bare = copy(estimator)
-    bare.calibrate = None
-    return bare

@@ -79,7 +79,7 @@ class HoldOut:
 
 def block_of(batch: Batch) -> Block:
     rows: Any = batch.rows
-    if hasattr(rows, "indptr"):
+    if rows.is_sparse:
         matrix = Sparse(rows.data, rows.indices.view(np.int32), rows.indptr.view(np.int32))
         return Block(matrix, batch.y, batch.weight)
     return Block(rows.X, batch.y, batch.weight)

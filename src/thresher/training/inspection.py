@@ -81,11 +81,11 @@ class Inspection:
         }
 
 
-def inspected(data: DataSet, told: Callable[[int], None] | None = None) -> Inspection:
+def inspected(data: DataSet, on_rows: Callable[[int], None] | None = None) -> Inspection:
     """One pass over the data; means are weighted where the rows are."""
     d = data.schema.n_features
     low, high, stored = np.full(d, np.inf), np.full(d, -np.inf), np.zeros(d, dtype=np.int64)
-    extent = data.scan(told, lambda batch: _ranges(batch.rows, batch.size, low, high, stored))
+    extent = data.scan(on_rows, lambda batch: _ranges(batch.rows, batch.size, low, high, stored))
     absent = extent.moments.mass < extent.moments.total  # zeros that are not stored
     low = np.where(absent, np.minimum(low, 0.0), low)
     high = np.where(absent, np.maximum(high, 0.0), high)

@@ -18,8 +18,6 @@ __all__ = ["Intake", "take_in"]
 
 _SMALLEST_SHARE = 0.3  # parsed rows take at least about this share of their text
 
-Told = Callable[[int], None]
-
 
 @dataclass
 class Intake:
@@ -76,8 +74,15 @@ class Intake:
         return self.kept is not None or self.data.source.rereadable
 
 
-def take_in(data: DataSet, hold: HoldOut, memory: int, scan: bool, told: Told) -> Intake:
-    """Read until the end, or until ``memory`` is full and counting (``scan``) is not wanted."""
+def take_in(
+    data: DataSet, hold: HoldOut, memory: int, scan: bool, on_reading: Callable[[int], None],
+    whole_window: bool = False,
+) -> Intake:  # fmt: skip
+    """Read until the end, or until ``memory`` is full and counting (``scan``) is not wanted.
+
+    ``whole_window``: the sample is all of the first window, for learners that need many rows to
+    begin with.
+    """
     window = window_rows(data.schema.row_bytes)
     batches = data.chunks(window)
     first = next(batches, None)
@@ -87,11 +92,13 @@ def take_in(data: DataSet, hold: HoldOut, memory: int, scan: bool, told: Told) -
     counts = np.zeros(len(target.classes), np.int64) if target and target.classes else None
     moments = Moments.empty(data.schema.n_features)
     kept: list[Batch] | None = [] if _may_fit(data, memory) else None
-    intake = Intake(data, window, hold, None, 0.0, moments, counts, _head(first, hold), kept)
+    intake = Intake(
+        data, window, hold, None, 0.0, moments, counts, _head(first, hold, whole_window), kept
+    )
     counting, size = scan and data.source.rereadable, 0
     for batch in chain([first], batches):
         held = intake.look(batch)
-        told(intake.looked)
+        on_reading(intake.looked)
         if intake.kept is None and not counting:
             intake.mass = float(np.cumsum(_weight(batch, held))[-1])
             return _begin(intake, batch, batches)
@@ -120,9 +127,10 @@ def _begin(intake: Intake, batch: Batch, rest: Iterator[Batch]) -> Intake:
     return intake
 
 
-def _head(batch: Batch, hold: HoldOut) -> Block:
+def _head(batch: Batch, hold: HoldOut, whole: bool) -> Block:
     block = block_of(batch)
     rows = min(sample_rows(max(1, batch.rows.stored // batch.size)), batch.size)
+    rows = batch.size if whole else rows
     free = np.flatnonzero(~hold.mask(batch)[:rows])
     return block.taken(free)
 
@@ -138,4 +146,4 @@ def _weight(batch: Batch, held: np.ndarray) -> np.ndarray:
 
 
 def _bytes(batch: Batch) -> int:
-    return batch.rows.stored * (12 if hasattr(batch.rows, "indptr") else 8) + 8 * batch.size
+    return batch.rows.stored * (12 if batch.rows.is_sparse else 8) + 8 * batch.size

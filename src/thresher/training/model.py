@@ -13,9 +13,10 @@ from thresher._rows import Rows
 from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
 from thresher.data import Batch, DataError, DataSet, Schema, open_data
-from thresher.estimators._linear import LinearModel
-from thresher.estimators._saving import from_document, to_document
-from thresher.maps.terms import is_terms
+from thresher.estimators.saving import from_document, to_document
+from thresher.functions import Expansion, LinearFunction, MappedFunction
+from thresher.losses import Loss
+from thresher.registry import resolve
 from thresher.training.metrics import metrics_for
 
 __all__ = ["Model", "Predicted", "load_model", "matrix_of", "save_model"]
@@ -79,26 +80,24 @@ class Model:
             yield self.predicted(batch)
 
     def predicted(self, batch: Batch) -> Predicted:
-        estimator, X = self.estimator, matrix_of(batch.rows)
+        """Predictions for rows that the schema has made."""
+        estimator, scores = self.estimator, self.estimator.function_.scores(matrix_of(batch.rows))
         if not self.is_classifier:
-            values = estimator.predict(X)
-            return Predicted(batch, values, values, None)
-        scores = estimator.decision_function(X)
-        best = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
-        probable = hasattr(estimator, "predict_proba") and (
-            estimator.calibrate is None or hasattr(estimator, "calibrator_")
-        )
-        probabilities = estimator.predict_proba(X) if probable else None
-        return Predicted(batch, estimator.classes_[best], scores, probabilities)
+            return Predicted(batch, scores[:, 0], scores[:, 0], None)
+        two = scores.shape[1] == 1
+        best = (scores[:, 0] > 0).astype(np.int64) if two else scores.argmax(axis=1)
+        probabilities = None if estimator.link is None else estimator.link(scores)
+        shown = scores[:, 0] if two else scores
+        return Predicted(batch, estimator.classes_[best], shown, probabilities)
 
     def evaluate(
-        self, data: Any, told: Callable[[int], None] | None = None, **options: Any
+        self, data: Any, on_rows: Callable[[int], None] | None = None, **options: Any
     ) -> dict[str, Any]:
         """Error, AUC, log loss, F1 and confusion matrix, or RMSE, MAE and R2."""
-        return self.measured(self.predictions(self.open(data, labelled=True, **options)), told)
+        return self.measured(self.predictions(self.open(data, labelled=True, **options)), on_rows)
 
     def measured(
-        self, predictions: Iterable[Predicted], told: Callable[[int], None] | None = None
+        self, predictions: Iterable[Predicted], on_rows: Callable[[int], None] | None = None
     ) -> dict[str, Any]:
         metrics = metrics_for(self.estimator.classes_ if self.is_classifier else None)
         rows = 0
@@ -107,41 +106,63 @@ class Model:
                 raise DataError("the data has no target to compare predictions with")
             metrics.add(p.batch.y, p.scores, p.probabilities, p.batch.weight)
             rows += p.batch.size
-            if told is not None:
-                told(rows)
+            if on_rows is not None:
+                on_rows(rows)
         return metrics.summary()
 
     @property
+    def function(self) -> Any:
+        """What was learned."""
+        return self.estimator.function_
+
+    @property
     def is_classifier(self) -> bool:
-        return hasattr(self.estimator, "classes_")
+        return self.estimator.task == "classification"
 
     @property
     def classes(self) -> np.ndarray | None:
-        return getattr(self.estimator, "classes_", None)
+        return self.estimator.classes_ if self.is_classifier else None
 
     @property
     def is_linear(self) -> bool:
         """One linear function of the features per output."""
-        return isinstance(self.estimator, LinearModel) and not hasattr(self.estimator, "map_")
+        return isinstance(self.function, LinearFunction)
 
     @property
     def has_weights(self) -> bool:
-        """One weight for each feature and output: of the feature, or of the weighted term."""
-        return self.is_linear or is_terms(getattr(self.estimator, "map_", None))
+        """One weight for each feature and output: of the feature, or of what a map makes of it."""
+        return self.is_linear or (
+            isinstance(self.function, MappedFunction) and self.function.map.by_columns
+        )
 
     def weighted(self, X: Any) -> Any:
         """Rows as the weights take them."""
-        estimator = self.estimator
-        return X if self.is_linear else estimator.map_.transform(estimator._in_units(X))
+        if self.is_linear:
+            return X
+        return self.function.map.transform(self.function.in_units(X))
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights of shape (outputs, features), for rows as :meth:`weighted` gives them, and the
         intercepts."""
         if not self.has_weights:
             raise ValueError(f"{type(self.estimator).__name__} has no weights of the features")
-        coef = self.estimator.coef_
+        coef = self.function.coef
         dense = coef.toarray() if hasattr(coef, "toarray") else coef
-        return np.atleast_2d(dense), np.atleast_1d(self.estimator.intercept_)
+        return np.atleast_2d(dense), np.atleast_1d(self.function.intercept)
+
+    def described(self) -> str:
+        """The learner in a line."""
+        estimator, parts = self.estimator, [type(self.estimator).__name__]
+        for name in ("loss", "algorithm"):
+            if name in estimator.get_params(deep=False):
+                value = getattr(estimator, name)
+                parts.append(type(resolve(value, Loss, name)).__name__ if name == "loss" else value)
+        parts += [str(estimator.penalty_), type(estimator.solver_).__name__]
+        if isinstance(self.function, MappedFunction):
+            parts.append(self.function.map.describe())
+        elif isinstance(self.function, Expansion):
+            parts.append(str(self.function.kernel))
+        return ", ".join(parts)
 
     # ------------------------------------------------------------ files
 
@@ -169,7 +190,7 @@ def load_model(path: str | os.PathLike[str], terms: Iterable[type] = ()) -> Mode
     if not isinstance(model, dict):
         raise BadFile(f"{os.fspath(path)}: the file holds no model")
     try:
-        estimator = from_document(model, arrays, terms)
+        estimator = from_document(model, arrays, document["version"], terms)
         schema = Schema.from_json(document.get("schema"))
     except (BadFile, DataError) as error:
         raise BadFile(f"{os.fspath(path)}: {error}") from None
@@ -184,8 +205,7 @@ def _check_together(estimator: Any, schema: Schema, path: str) -> None:
             f"{path}: the schema makes {schema.n_features} features, the model takes "
             f"{estimator.n_features_in_}"
         )
-    classes = getattr(estimator, "classes_", None)
-    known = [] if classes is None else classes.tolist()
+    known = estimator.classes_.tolist() if estimator.task == "classification" else []
     if schema.target is not None and list(schema.target.classes) != known:
         raise BadFile(f"{path}: the classes of schema and model differ")
 
@@ -194,7 +214,7 @@ def _matrix_schema(estimator: Any) -> Schema:
     from thresher.data.schema import Target
 
     target = None
-    if hasattr(estimator, "classes_"):
+    if estimator.task == "classification":
         target = Target("y", "classification", tuple(estimator.classes_.tolist()))
     d = int(estimator.n_features_in_)
     return Schema(target=target, matrix_features=d, row_bytes=8 * d + 8)
@@ -203,7 +223,7 @@ def _matrix_schema(estimator: Any) -> Schema:
 def matrix_of(rows: Rows) -> Any:
     """Rows as what scikit-learn's contract takes: an array or a CSR array, sharing memory."""
     plain: Any = rows
-    if not hasattr(rows, "indptr"):
+    if not rows.is_sparse:
         return plain.X
     from scipy.sparse import csr_array
 

@@ -4,87 +4,81 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
-from thresher.data import Batch, Schema
-from thresher.solvers import Result, Status
+from thresher.solvers import Status, driver
 from thresher.training.checkpoint import Checkpointer
-from thresher.training.heldout import Judge, history_line
+from thresher.training.heldout import HeldOutScores, history_line
 from thresher.training.intake import Intake
-from thresher.training.learners import model_size
-from thresher.training.stream import Job
+from thresher.training.job import Job
 
-__all__ = ["Running", "Tell"]
+__all__ = ["OnLearning", "run_job"]
 
 _GLANCE_SECONDS, _GLANCE_ROWS = 1.0, 2000  # how often to look at how many held-out rows
 
-Tell = Callable[[int, int, int], None]
-J = TypeVar("J", bound=Job)
+#: told rows learned from, passes done and the size of the model
+OnLearning = Callable[[int, int, int], None]
 
 
-class Running(Generic[J]):
-    """Runs a job; subclasses say how it learns and how the estimator follows."""
+def run_job(
+    estimator: Any, intake: Intake, job: Job, scores: HeldOutScores, on_learning: OnLearning,
+    stop: Callable[[], bool], checkpointer: Checkpointer | None,
+) -> Status:  # fmt: skip
+    """Learn until the passes are done or somebody says stop; the estimator gets the model."""
+    watch = _Watch(estimator, job, scores, on_learning, stop, checkpointer)
+    feed = job.feed
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        outcome = driver.run(
+            feed.stream, job.passes(intake, estimator), feed.passes, monitor=watch.after_pass,
+            after_chunk=watch.after_chunk, first=job.place.passes, begun=job.has_begun_pass,
+        )  # fmt: skip
+    function, status = feed.folded(outcome.function), outcome.status
+    if status is Status.DIVERGED and watch.sound is not None:
+        function = watch.sound
+    elif job.patience.best is not None and status is not Status.INTERRUPTED:
+        function = job.patience.best
+    estimator.keep(function, status, max(job.place.passes, 1), feed.stream)
+    if checkpointer is not None and status is not Status.INTERRUPTED:
+        checkpointer.remove()
+    return status
+
+
+class _Watch:
+    """Looks at the model now and then, and keeps the estimator up to date with it."""
 
     def __init__(
-        self, estimator: Any, schema: Schema, job: J, judge: Judge, tell: Tell,
+        self, estimator: Any, job: Job, scores: HeldOutScores, on_learning: OnLearning,
         stop: Callable[[], bool], checkpointer: Checkpointer | None,
     ):  # fmt: skip
-        self.estimator, self.schema, self.job, self.judge = estimator, schema, job, judge
-        self.tell, self.stop, self.checkpointer = tell, stop, checkpointer
+        self.estimator, self.job, self.scores = estimator, job, scores
+        self.on_learning, self.stop, self.checkpointer = on_learning, stop, checkpointer
+        self.sound: Any = None  # the last function that was finite
         self._glanced = time.monotonic()
 
-    def run(self, intake: Intake) -> Status:
-        status = self.job.run(intake, self._learn, self._after_window, self._after_pass)
-        status = self._ended(status)
-        if self.checkpointer is not None and status is not Status.INTERRUPTED:
-            self.checkpointer.remove()
-        return status
-
-    # ------------------------------------------------------------ for subclasses
-
-    def _learn(self, batch: Batch, held: np.ndarray) -> None:
-        raise NotImplementedError
-
-    def _follow(self) -> None:
-        """Bring the estimator up to date with the job."""
-
-    def _results(self) -> list[Result]:
-        """The model as it stands, for learners that may stop early."""
-        raise NotImplementedError
-
-    def _ended(self, status: Status) -> Status:
-        """The final model becomes the estimator's; how it really ended."""
-        raise NotImplementedError
-
-    # ------------------------------------------------------------ along the way
-
-    def _after_window(self) -> Status | None:
+    def after_chunk(self, passes: int) -> Status | None:
+        if self.job.in_window:
+            return None
         if time.monotonic() - self._glanced > _GLANCE_SECONDS:
-            self._glance(_GLANCE_ROWS)
+            function = self.job.feed.function()
+            if not function.is_finite():
+                return Status.DIVERGED
+            self._glance(function, _GLANCE_ROWS)
             self._glanced = time.monotonic()
         if self.checkpointer is not None:
             self.checkpointer.maybe_save(self.job)
         return self._interrupted()
 
-    def _after_pass(self) -> Status | None:
-        metrics = self._glance(None)
-        line = history_line(self.job.place.passes, self.job.rows_learned, metrics)
-        self.job.history.append(line)
-        return self._enough(metrics) or self._interrupted()
-
-    def _enough(self, metrics: dict[str, Any]) -> Status | None:
-        """How to end, if there is no point in going on after a pass; the best one is kept."""
-        job = self.job
-        if not getattr(self.estimator, "early_stopping", False) or not metrics:
-            return None
-        loss = metrics.get("error", metrics.get("rmse", np.inf))
-        if loss < job.best_loss:
-            job.best_loss, job.best_pass, job.best = loss, job.place.passes, self._results()
-        elif job.place.passes - job.best_pass >= self.estimator.patience:
-            return Status.EARLY_STOPPED
-        return None
+    def after_pass(self, event: driver.Event) -> Status | None:
+        function = self.job.feed.folded(event.function)
+        metrics = self._glance(function, None)
+        self.job.history.append(history_line(event.passes, self.job.rows_learned, metrics))
+        if self.estimator.early_stopping and metrics:
+            loss = metrics.get("error", metrics.get("rmse", np.inf))
+            if self.job.patience.has_run_out(loss, event.passes, function):
+                return Status.EARLY_STOPPED
+        return self._interrupted()
 
     def _interrupted(self) -> Status | None:
         if not self.stop():
@@ -93,9 +87,11 @@ class Running(Generic[J]):
             self.checkpointer.save(self.job)
         return Status.INTERRUPTED
 
-    def _glance(self, rows: int | None) -> dict[str, Any]:
+    def _glance(self, function: Any, rows: int | None) -> dict[str, Any]:
         """How the model does now, on (some of) the held-out rows."""
-        self._follow()
-        metrics = self.judge.measure(self.estimator, rows)
-        self.tell(self.job.rows_learned, self.job.place.passes, model_size(self.estimator)[0])
+        self.sound = function
+        stream = self.job.feed.stream
+        self.estimator.keep(function, Status.COMPLETED, max(self.job.place.passes, 1), stream)
+        metrics = self.scores.measure(self.estimator, rows)
+        self.on_learning(self.job.rows_learned, self.job.place.passes, function.size)
         return metrics

@@ -25,33 +25,37 @@ _SAMPLING = 2  # the counter that sets these draws apart from those of the held-
 
 
 class Sample(NamedTuple):
-    """Rows to learn from, none of them held out, and how they were come by."""
+    """Rows to search on: checked, coded, none of them held out."""
 
     X: Any
-    y: np.ndarray
+    y: np.ndarray  # class numbers, or numbers
     weight: np.ndarray | None
-    told: str = ""  # "" if these are all rows
+    described: str = ""  # "" if these are all rows
 
     @property
     def size(self) -> int:
         return int(self.y.size)
 
+    def labelled(self, classes: np.ndarray) -> np.ndarray:
+        """Targets as users give them."""
+        return classes[self.y.astype(np.int64)] if classes.size else self.y
 
-def rows_in_memory(intake: Intake, classes: np.ndarray) -> Sample:
+
+def rows_in_memory(intake: Intake) -> Sample:
     """All of them, side by side; the intake keeps its windows."""
     assert intake.kept is not None
     blocks = (block_of(b).taken(~intake.hold.mask(b)) for b in intake.kept)
-    return _of(next(gathered(blocks, max(intake.rows or 0, 1))), intake, classes)
+    return _of(next(gathered(blocks, max(intake.rows or 0, 1))), intake)
 
 
-def first_rows(intake: Intake, classes: np.ndarray) -> Sample:
+def first_rows(intake: Intake) -> Sample:
     """Those that the learner is prepared on."""
-    return _of(intake.sample, intake, classes, f"the first {intake.sample.size:,} rows")
+    return _of(intake.sample, intake, f"the first {intake.sample.size:,} rows")
 
 
 def stratified_rows(
     intake: Intake, classes: np.ndarray, rows: int, least: int, seed: int,
-    told: Callable[[int], None] = lambda rows: None,
+    on_reading: Callable[[int], None] = lambda rows: None,
 ) -> Sample:  # fmt: skip
     """About ``rows`` of the rows that are not held out, at least ``least`` of every class.
 
@@ -69,12 +73,12 @@ def stratified_rows(
         near = ~intake.hold.mask(batch) & (drawn < within[_strata(batch, classes)])
         blocks.append(block_of(batch).taken(near))
         draws.append(drawn[near])
-        told(batch.first + batch.size)
+        on_reading(batch.first + batch.size)
     drawn = np.concatenate(draws)
     block = next(gathered(blocks, max(drawn.size, 1)))
     chosen = block.taken(_lowest(drawn, _strata(block, classes), quota))
     said = f"a stratified sample of {chosen.size:,} of {intake.rows:,} rows"
-    return _of(chosen, intake, classes, said)
+    return _of(chosen, intake, said)
 
 
 def _strata(rows: Batch | Block, classes: np.ndarray) -> np.ndarray:
@@ -91,8 +95,7 @@ def _lowest(draws: np.ndarray, strata: np.ndarray, quota: np.ndarray) -> np.ndar
     return np.sort(order[rank < np.repeat(quota, sizes)])
 
 
-def _of(block: Block, intake: Intake, classes: np.ndarray, told: str = "") -> Sample:
+def _of(block: Block, intake: Intake, described: str = "") -> Sample:
     assert block.y is not None
-    y = classes[block.y.astype(np.int64)] if classes.size else block.y
     X = matrix_of(block.rows(intake.data.schema.n_features))
-    return Sample(X, y, block.weight, told)
+    return Sample(X, block.y, block.weight, described)

@@ -19,11 +19,12 @@ import numpy as np
 from sklearn.base import clone
 
 from thresher.data.errors import nearest
+from thresher.registry import TASKS
 from thresher.search.criteria import CRITERIA, Criterion, resolve_criterion
 from thresher.search.records import plain
 from thresher.search.space import Space
 from thresher.search.spaces import context_of, space_for
-from thresher.training.choosing import Choice, for_all_rows
+from thresher.training.choice import Choice, for_all_rows
 from thresher.training.intake import Intake
 from thresher.training.sample import Sample, first_rows, rows_in_memory, stratified_rows
 
@@ -65,9 +66,9 @@ class Tuning:
         """The criterion that is named, or the usual one of the task."""
         from sklearn.metrics import get_scorer_names
 
-        name = self.criterion or ("error" if task == "classification" else "mse")
+        name = self.criterion or TASKS[task].criteria[0]
         if isinstance(name, str) and name not in CRITERIA and name not in get_scorer_names():
-            fitting = [c.name for c in CRITERIA.values() if c.task == task]
+            fitting = list(TASKS[task].criteria)
             raise ValueError(f"criterion={name!r} is unknown: {nearest(name, fitting)}")
         return resolve_criterion(name)
 
@@ -88,19 +89,18 @@ class Tuning:
 
 @dataclass
 class Tuner:
-    """One search: ``params`` are the user's; ``told`` hears "tuning" or "tuned", the number of
+    """One search: ``params`` are the user's; ``on_trial`` hears "tuning" or "tuned", the number of
     trials done, the criterion's name and the best score."""
 
     how: Tuning
-    learner: str
     params: dict[str, Any]
     classes: np.ndarray
     memory: int
     passes: int | None
     seed: int
     stop: Callable[[], bool]
-    told: Callable[[str, int, dict[str, Any]], None]
-    reading: Callable[[int], None]
+    on_trial: Callable[[str, int, dict[str, Any]], None]
+    on_reading: Callable[[int], None]
 
     def __post_init__(self) -> None:
         self.criterion = self.how.judge("classification" if self.classes.size else "regression")
@@ -121,19 +121,19 @@ class Tuner:
             trials.insert(0, _default(usual))
         story = self._story(search, rows, helped)
         reason = "; ".join([_reason(found, story), *notes])
-        return Choice(self.learner, estimator, reason, trials, story)
+        return Choice(estimator, reason, trials, story)
 
     # ------------------------------------------------------------ the rows
 
     def _rows(self, intake: Intake) -> Sample:
         if intake.kept is not None:
-            return rows_in_memory(intake, self.classes)
+            return rows_in_memory(intake)
         if intake.rows is None:  # they can be read only once, or were not to be counted
-            return first_rows(intake, self.classes)
+            return first_rows(intake)
         size = self.memory // (4 * _COPIES * max(intake.data.schema.row_bytes, 1))
         size = min(_MOST_ROWS, max(_FEWEST_ROWS, size))
         return stratified_rows(
-            intake, self.classes, size, _LEAST_OF_A_CLASS, self.seed, self.reading
+            intake, self.classes, size, _LEAST_OF_A_CLASS, self.seed, self.on_reading
         )
 
     # ------------------------------------------------------------ the search
@@ -159,7 +159,7 @@ class Tuner:
         from thresher.search import SearchFailed
 
         try:
-            search.fit(rows.X, rows.y, sample_weight=rows.weight)
+            search.fit(rows.X, rows.labelled(self.classes), sample_weight=rows.weight)
         except KeyboardInterrupt:  # after the search, while the defaults were judged
             if not hasattr(search, "best_params_"):
                 raise
@@ -175,7 +175,7 @@ class Tuner:
         return self.stop()
 
     def _tell(self, stage: str, trials: int, best: float | None) -> None:
-        self.told(stage, trials, {"criterion": self.criterion.name, "best": best})
+        self.on_trial(stage, trials, {"criterion": self.criterion.name, "best": best})
 
     def _candidate(self, estimator: Any, rows: Sample, intake: Intake) -> Any:
         """A copy to try settings with, as they would do on all rows."""
@@ -193,7 +193,8 @@ class Tuner:
 
     def _space(self, candidate: Any, rows: Sample) -> Space:
         """What the learner declares, without what the user has set."""
-        declared, context = space_for(candidate, rows.X, rows.y), context_of(candidate)
+        declared = space_for(candidate, rows.X, rows.labelled(self.classes))
+        context = context_of(candidate)
         given = _given(self.params)
         space = Space({n: d for n, d in declared.dimensions.items() if n not in given})
         rng = np.random.default_rng(0)
@@ -223,7 +224,7 @@ class Tuner:
             "cv": plain(how.cv),
             "folds": len(search.folds_),
             "rows": rows.size,
-            "sample": rows.told,
+            "sample": rows.described,
             "study": None if study is None else os.fspath(study),
             "score": search.best_score_,
             "default": search.baseline_score_,

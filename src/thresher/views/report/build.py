@@ -37,7 +37,7 @@ def write_report(
     seconds: float = 20.0,
     static: bool | None = None,
     title: str | None = None,
-    told: Callable[[str], None] = lambda line: None,
+    on_line: Callable[[str], None] = lambda line: None,
     **reading: Any,
 ) -> list[Section]:
     """Write a report of a model, as it does on ``data`` if some is given.
@@ -60,7 +60,7 @@ def write_report(
         Pictures instead of interactive plots in the page; None: if Bokeh is not installed.
     title : str or None, default=None
         Of the page; None: it names the model file.
-    told : callable
+    on_line : callable
         Called with a line of progress now and then; by default nobody is.
     **reading : options of ``thresher.open_data``
 
@@ -90,10 +90,10 @@ def write_report(
     if not isinstance(model, Model):
         title = title or f"Report on {Path(model).name}"
         model = load_model(model)
-    sections = sections_of(model, data, quick, seconds, told, **reading)
+    sections = sections_of(model, data, quick, seconds, on_line, **reading)
     title = title or "Report on a model"
     charts = [chart for section in sections for chart in section.charts]
-    told(f"drawing  {len(charts)} figures")
+    on_line(f"drawing  {len(charts)} figures")
     if html is not None:
         _write_html(html, title, sections, charts, not have("bokeh") if static is None else static)
     if pdf is not None or png is not None:
@@ -113,12 +113,12 @@ def _check(html: _Path | None, pdf: _Path | None, png: _Path | None, static: boo
 
 
 def sections_of(
-    model: Model, given: Any, quick: bool, seconds: float, told: Callable[[str], None],
+    model: Model, given: Any, quick: bool, seconds: float, on_line: Callable[[str], None],
     **reading: Any,
 ) -> list[Section]:  # fmt: skip
     """Everything that there is to say, in the order of reading."""
-    found = gathered(model, given, told, **reading)
-    fits = _fits(found, quick, seconds, told)
+    found = gathered(model, given, on_line, **reading)
+    fits = _fits(found, quick, seconds, on_line)
     sections = [
         summary(found), data(found), tried(model.training), winner(found), performance(found),
         weights(found, fits() if fits is not None and model.has_weights else None),
@@ -128,11 +128,11 @@ def sections_of(
 
 
 def _fits(
-    found: Evidence, quick: bool, seconds: float, told: Callable[[str], None]
+    found: Evidence, quick: bool, seconds: float, on_line: Callable[[str], None]
 ) -> Callable[[], Fits] | None:
     if quick or found.sample is None or not found.sample.size:
         return None
-    return lambda: Fits(found, seconds, told)
+    return lambda: Fits(found, seconds, on_line)
 
 
 def _write_html(

@@ -26,8 +26,6 @@ _MOST_ROWS = 200_000  # whose scores are kept for the curves
 _ALMOST_ALL = 1.0 - 1e-12
 _NO_NAME = re.compile(r"\d+ files|the (data frame|matrix)")
 
-Told = Callable[[str], None]
-
 
 @dataclass
 class Evidence:
@@ -88,7 +86,7 @@ def has_name(data: str) -> bool:
 
 
 def gathered(
-    model: Model, data: Any, told: Told, sampling: bool = True, **reading: Any
+    model: Model, data: Any, on_line: Callable[[str], None], sampling: bool = True, **reading: Any
 ) -> Evidence:
     """Predict every row once; nothing grows with the number of rows."""
     if data is None:
@@ -109,7 +107,7 @@ def gathered(
             metrics.add(part.batch.y, part.scores, part.probabilities, part.batch.weight)
             if sampling:
                 hold.collect(part.batch)
-        told(f"predicting  {found.rows:,} rows")
+        on_line(f"predicting  {found.rows:,} rows")
     found.seconds = time.perf_counter() - started
     found.bad_rows = source.bad.count
     found.metrics = (

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from thresher.functions.base import bytes_of
 from thresher.training import Model
-from thresher.training.learners import described, model_size
 from thresher.views.report.evidence import Evidence
 from thresher.views.report.performance import headline
 from thresher.views.report.section import Section, Table, number
@@ -111,7 +111,7 @@ def winner(found: Evidence) -> Section:
     """The learner with its settings."""
     estimator = found.model.estimator
     section = Section(
-        "winner", "The model", [f"{described(estimator)}: {model_size(estimator)[1]}."]
+        "winner", "The model", [f"{found.model.described()}: {found.model.function.describe()}."]
     )
     default = type(estimator)().get_params(deep=False)
     given, left = [], []
@@ -154,7 +154,7 @@ def costs(found: Evidence) -> Section:
         rows.append(["search", f"{spent:.2f} s for {len(trials):,} settings"])
     if training.get("peak_memory"):
         rows.append(["most memory while training", _bytes(float(training["peak_memory"]))])
-    rows.append(["model in memory", _bytes(_model_bytes(model.estimator))])
+    rows.append(["model in memory", _bytes(float(bytes_of(model.function)))])
     rows.append(["a row in memory", _bytes(model.schema.row_bytes)])
     if found.seconds > 0.0 and found.rows:
         speed = found.rows / found.seconds
@@ -165,19 +165,6 @@ def costs(found: Evidence) -> Section:
     if peak is not None:
         rows.append(["most memory of this report", _bytes(peak)])
     return Section("costs", "Time and memory", tables=[Table(["", ""], rows, "time and memory")])
-
-
-def _model_bytes(estimator: Any) -> float:
-    """Of the learned arrays, one level deep; what has two names counts once."""
-    holders = [estimator, getattr(estimator, "map_", estimator)]
-    values = [value for holder in holders for value in vars(holder).values()]
-    values += [part for value in values if isinstance(value, tuple) for part in value]
-    total = 0.0
-    for value in {id(value): value for value in values}.values():
-        total += float(
-            getattr(value, "nbytes", 0) or getattr(getattr(value, "data", None), "nbytes", 0)
-        )
-    return total
 
 
 def _bytes(size: float) -> str:

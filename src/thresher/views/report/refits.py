@@ -35,9 +35,9 @@ class Curves:
 class Fits:
     """Fits copies of the model's estimator on parts of the sample, until the time is over."""
 
-    def __init__(self, found: Evidence, seconds: float, told: Callable[[str], None]):
+    def __init__(self, found: Evidence, seconds: float, on_line: Callable[[str], None]):
         self.X, self.y, self.weight = found.matrix()
-        self.estimator, self.told = found.model.estimator, told
+        self.estimator, self.on_line = found.model.estimator, on_line
         self.classifies = found.model.is_classifier
         self.end = time.perf_counter() + seconds
         self.seed = int(found.model.training.get("seed", 0))
@@ -65,7 +65,7 @@ class Fits:
             try:
                 learner.fit(self.X[rows], self.y[rows], sample_weight=weight)
             except ValueError as error:  # a report leaves out what cannot be had
-                self.told(f"left out: {error}")
+                self.on_line(f"left out: {error}")
                 return None
         return None if self.late else learner
 
@@ -91,7 +91,7 @@ def learning_curve(fits: Fits) -> Curves | None:
         return None
     sizes = np.unique(np.geomspace(max(30, rows.size / 64), rows.size, 7).astype(int))
     for number, size in enumerate(sizes, start=1):
-        fits.told(f"learning curve  {number}/{sizes.size}: {size:,} rows")
+        fits.on_line(f"learning curve  {number}/{sizes.size}: {size:,} rows")
         learner = fits.fitted(rows[:size])
         if learner is not None:
             out.x.append(float(size))
@@ -107,7 +107,7 @@ def weights_over_folds(fits: Fits, features: np.ndarray, folds: int = 5) -> np.n
     parts = np.array_split(fits.order, folds)
     found = []
     for left_out in range(folds):
-        fits.told(f"stability of the weights  {left_out + 1}/{folds}")
+        fits.on_line(f"stability of the weights  {left_out + 1}/{folds}")
         rows = np.concatenate([p for k, p in enumerate(parts) if k != left_out])
         learner = fits.fitted(rows)
         if learner is not None:
@@ -128,7 +128,7 @@ def sparsity_path(fits: Fits) -> Curves | None:
     largest = 100.0 * first.penalty_.strength  # the default is a hundredth of it
     out = Curves([], [], [])
     for number, share in enumerate(_STRENGTHS, start=1):
-        fits.told(f"sparsity path  {number}/{len(_STRENGTHS)}")
+        fits.on_line(f"sparsity path  {number}/{len(_STRENGTHS)}")
         learner = fits.fitted(rows, alpha=float(largest * share), **l1)
         if learner is not None:
             out.x.append(float(np.count_nonzero(learner.coef_)))

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import platform
 import shlex
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from thresher.registry import MAPS
 from thresher.training import Model
+from thresher.training.recipe import Recipe
 from thresher.views.report.evidence import has_name
 from thresher.views.report.section import Section, Table
 
-__all__ = ["command", "reproduce"]
+__all__ = ["recipe", "reproduce", "search_recipe"]
 
-_OWN_OPTION = ("loss", "penalty", "solver", "alpha", "class_weight", "calibrate", "tol")
-_TO = ("--model", "again.thresher")
+_AGAIN = "again.thresher"
 _NOT_ASKED = ("callbacks", "verbose", "n_jobs", "random_state", "trace", "max_iter")
 
 
 def reproduce(model: Model) -> Section:
     section = Section("reproduce", "How to reproduce it")
     if "data" in model.training:
-        section.codes = [("In a shell", shlex.join(command(model))), ("In Python", code(model))]
+        found = recipe(model)
+        section.codes = [("In a shell", shlex.join(found.words())), ("In Python", found.code())]
         section.paragraphs = [
             "With the same data and versions the model is the same to the bit. Column types and "
             "reading options that were given by hand are those of the table above."
@@ -33,7 +35,7 @@ def reproduce(model: Model) -> Section:
                 "probabilities are fitted anew and may differ a little."
             )
         if model.training.get("tuning"):
-            section.codes.append(("With the search", shlex.join(search_command(model))))
+            section.codes.append(("With the search", shlex.join(search_recipe(model).words())))
     rows = [["Python", platform.python_version()], ["system", platform.platform()]]
     for package in ("thresher", "numpy", "scipy", "numba", "scikit-learn"):
         try:
@@ -73,8 +75,8 @@ def _passes(model: Model) -> int | None:
     training, estimator = model.training, model.estimator
     if not training.get("in_memory", True):
         return int(training["passes"]) if training.get("status") == "COMPLETED" else None
-    given = getattr(estimator, "max_iter", None)
-    return given if given != getattr(type(estimator)(), "max_iter", None) else None
+    given = training.get("passes_given") or estimator.max_iter
+    return given if given != type(estimator)().max_iter else None
 
 
 def _columns(model: Model) -> dict[str, Any]:
@@ -113,62 +115,18 @@ def _data(model: Model) -> str:
     return name if has_name(name) else "DATA"
 
 
-def command(model: Model) -> list[str]:
-    """The words of a ``thresher train`` that gives this model."""
-    return [*_command(model, settings(model), _run(model)), *_TO]
+def recipe(model: Model) -> Recipe:
+    """What gives this model again, without the search that has found it."""
+    learner = model.training.get("learner", "linear")
+    return Recipe([_data(model)], _columns(model), learner, settings(model), _run(model), _AGAIN)
 
 
-def search_command(model: Model) -> list[str]:
-    """The words of a ``thresher train`` that finds the settings again."""
+def search_recipe(model: Model) -> Recipe:
+    """What finds the settings again."""
     tuning = model.training["tuning"]
     run = {name: value for name, value in _run(model).items() if name != "passes"}
     run |= {"passes": tuning["passes"]} if tuning["passes"] else {}
-    words = _command(model, tuning["given"], run)
-    words += ["--tune", str(tuning["trials"]), "--criterion", tuning["criterion"]]
-    words += ["--search", tuning["search"], "--folds", str(tuning["cv"])]
-    return [*words, *(["--study", tuning["study"]] if tuning["study"] else []), *_TO]
-
-
-def _command(model: Model, params: dict[str, Any], run: dict[str, Any]) -> list[str]:
-    words = ["thresher", "train", _data(model)]
-    for name, value in _columns(model).items():
-        if name == "ignore":
-            words += [word for column in value for word in ("--ignore", column)]
-        elif name == "types":
-            words += [w for column, kind in value.items() for w in ("--type", f"{column}={kind}")]
-        else:
-            words += [f"--{name}", str(value)]
-    learner = model.training.get("learner", "linear")
-    words += ["--learner", learner] if learner != "linear" else []
-    for name, value in params.items():
-        if name == "scale":
-            words.append("--scale" if value else "--no-scale")
-        elif name in _OWN_OPTION:
-            words += [f"--{name.replace('_', '-')}", _text(value)]
-        else:
-            words += ["--set", f"{name.replace('__', '.')}={_text(value)}"]
-    for name, value in run.items():
-        words += [f"--{name}", str(value)]
-    return words
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)
-
-
-def code(model: Model) -> str:
-    """The same in Python."""
-    params = settings(model)
-    arguments = [repr(_data(model))]
-    arguments += [f"{name}={value!r}" for name, value in _columns(model).items()]
-    learner = model.training.get("learner", "linear")
-    arguments += [f"learner={learner!r}"] if learner != "linear" else []
-    arguments += [f"params={params!r}"] if params else []
-    arguments += [f"{name}={value!r}" for name, value in _run(model).items()]
-    arguments.append('model="again.thresher"')
-    terms = sorted({type(v).__name__ for v in params.values() if type(v).__module__ in _TERMS})
-    lines = [f"from thresher import {', '.join([*terms, 'train'])}", "", "model = train("]
-    return "\n".join([*lines, *(f"    {a}," for a in arguments), ")"])
-
-
-_TERMS = ("thresher.losses", "thresher.penalties", "thresher.kernels")
+    run |= {"tune": tuning["trials"], "criterion": tuning["criterion"]}
+    run |= {"search": tuning["search"], "cv": tuning["cv"]}
+    run |= {"study": tuning["study"]} if tuning["study"] else {}
+    return replace(recipe(model), params=tuning["given"], options=run)

@@ -1,0 +1,384 @@
+"""The coded core of every estimator: from checked rows and coded targets to a function.
+
+Subclasses say which front rows go through (units, a map) and which problem and solver their
+parameters stand for; the fit, ``partial_fit`` and training from files are the same for all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from thresher._random import shuffled
+from thresher._rows import Dense, Rows
+from thresher._seed import seed_from
+from thresher._threads import threads
+from thresher.dimensions import Int
+from thresher.estimators import input
+from thresher.estimators.feed import Feed, stream_chunk
+from thresher.estimators.fronts import Front, UnitsFront
+from thresher.estimators.nested import NestedParameters
+from thresher.estimators.progress import Held, Progress
+from thresher.functions import LinearFunction, Units
+from thresher.maps.relevance import relevance
+from thresher.solvers import Chunk, Problem, Result, Solver, Status, driver
+from thresher.solvers.base import Near
+from thresher.solvers.stream import Facts, open_streams
+
+__all__ = ["Learner", "Path", "Setup"]
+
+_SEVERITY = [
+    Status.COMPLETED,
+    Status.CONVERGED,
+    Status.EARLY_STOPPED,
+    Status.INTERRUPTED,
+    Status.MAX_ITER,
+    Status.ALL_ZERO,
+    Status.DIVERGED,
+]
+
+
+_UNKNOWN = Facts()
+
+
+class Setup(NamedTuple):
+    """A problem ready to run, with the solver and the plan for it."""
+
+    problem: Problem
+    solver: Solver
+    plan: driver.Plan
+
+
+class Path(Protocol):
+    """Where fits of the same rows with other strengths of the penalty ended."""
+
+    def start(self, setup: Setup, output: int | None) -> Near | None:
+        """A neighbour to start from, or None."""
+
+    def keep(self, setup: Setup, output: int | None, result: Result) -> None: ...
+
+
+class Learner(NestedParameters):
+    """Base of the estimators: everything but targets, predictions and parameters."""
+
+    task: str
+    #: words that ``scale`` may be, besides True and False
+    scales: tuple[str, ...] = ()
+    #: attributes that tell of the fit, kept in files beside the function
+    record: tuple[str, ...] = ("n_features_in_", "n_iter_", "status_", "solver_", "penalty_")
+    optional_record: tuple[str, ...] = ("feature_names_in_", "trace_")
+    memory: float = np.inf
+    trace: bool = False
+    early_stopping: bool = False
+    n_jobs: int | None = None
+    scale: Any
+    random_state: Any
+    verbose: int
+    callbacks: Any
+    _path: Path | None = None
+
+    # ------------------------------------------------------------ for subclasses
+
+    def check_options(self) -> None:
+        """Refuse parameters that cannot work, before any row is looked at."""
+        raise NotImplementedError
+
+    def set_up(self, front: Front, rows: Rows, chunk: Chunk, outputs: int, facts: Facts) -> Setup:
+        """Terms, solver and plan for rows as the front gives them; ``chunk`` holds some.
+
+        They are all there is where ``facts.whole``; else the solver must take them as they come.
+        """
+        raise NotImplementedError
+
+    def learn_front(
+        self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, moments: Any = None
+    ) -> Front:
+        """Learn what rows go through; ``moments`` are those of all rows, if these are some."""
+        return UnitsFront(self.learn_units(rows, targets, weight, moments))
+
+    def _can_stream(self) -> bool:
+        """Whether there is a ``partial_fit``; AttributeError says why not."""
+        return True
+
+    def _centres(self) -> bool:
+        """Whether the model has an intercept, which a shift of the features can go into."""
+        return True
+
+    def _offset(self, targets: np.ndarray, weight: np.ndarray | None) -> float:
+        """What is taken from the targets, and given back by the function."""
+        return 0.0
+
+    def _learned(self, setup: Setup, result: Result, chunk: Chunk) -> None:
+        """After a fit on rows in memory; for what else can be read off it."""
+
+    # ------------------------------------------------------------ what more time can buy
+
+    def capacity(self, rows: int) -> dict[str, Int]:
+        """The parameter that sets the size of the model, in the range that so many rows can fill.
+
+        Kernel machines come closer to the exact one the more landmarks or support vectors they
+        have, and a forest becomes smoother with every tree: no cross-validation finds a best
+        number, so that this is no part of a search space; a race tries how far it gets.
+        """
+        return {}
+
+    def components(self, params: dict[str, Any], rows: int) -> int:
+        """The size of the model with these parameters."""
+        return 1
+
+    def work(self, params: dict[str, Any], rows: int) -> float:
+        """What a fit costs, up to a factor of the learner's own."""
+        return float(rows * self.components(params, rows))
+
+    # ------------------------------------------------------------ units
+
+    def learn_units(
+        self, rows: Rows, targets: np.ndarray | None, weight: np.ndarray | None, moments: Any = None
+    ) -> Units | None:
+        """Those that ``scale`` asks for; "relevance" weighs them for the targets."""
+        if not input.wants_units(self.scale, self.scales):
+            return None
+        centre = not rows.is_sparse and self._centres()
+        if moments is None:
+            full = np.ones(rows.shape[0]) if weight is None else weight
+            units = input.learn_units(rows, full, centre)
+        else:
+            units = input.units_from(moments, centre)
+        if self.scale != "relevance":
+            return units
+        assert targets is not None
+        kept = None if weight is None else np.flatnonzero(weight)
+        y, seed = self._labels(targets), seed_from(self.random_state)
+        X = input.matrix_of(rows)
+        weights = relevance(X, y, seed, rows=kept, convert=units.matrix)
+        return units._replace(scale=units.scale * weights)
+
+    def _labels(self, targets: np.ndarray) -> np.ndarray:
+        """As maps take them: whole numbers are classes."""
+        if self.task == "classification":
+            return np.round(targets).astype(np.int64)
+        return targets.astype(np.float64)
+
+    # ------------------------------------------------------------ the fit
+
+    def fit_targets(
+        self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int,
+        held: Held | None = None,
+    ) -> None:  # fmt: skip
+        """Learn from coded targets: -1 and +1, class numbers if ``outputs`` > 1, or numbers."""
+        self._forget()
+        offset = self._offset(targets, weight)
+        targets = targets - offset if offset else targets
+        front = self.learn_front(rows, targets, weight)
+        entered = front.enter(rows)
+        if held is not None:
+            held = held._replace(rows=front.rows(front.enter(held.rows)))
+        mass = float(rows.shape[0] if weight is None else weight.sum())
+        facts = Facts(rows.shape[0], mass, whole=True)
+        if front.block_rows(self.memory, rows.dtype) < rows.shape[0]:
+            results = [self._fit_blocks(front, entered, targets, weight, outputs, held, facts)]
+        else:
+            results = self._fit_whole(front, entered, targets, weight, outputs, held, facts)
+        self._keep(results, front, offset)
+
+    def _fit_whole(
+        self, front: Front, entered: Any, targets: np.ndarray, weight: np.ndarray | None,
+        outputs: int, held: Held | None, facts: Facts,
+    ) -> list[Result]:  # fmt: skip
+        features = front.rows(entered)
+        chunk = driver.whole(features, targets, weight)
+        setup = self.set_up(front, features, chunk, outputs, facts)
+        if outputs == 1 or setup.solver.joint:
+            return [self._run(setup, chunk, held, None)]
+        one = setup._replace(problem=replace(setup.problem, outputs=1))
+
+        def learn(c: int) -> Result:
+            part = chunk._replace(y=driver.signs(chunk.y, c))
+            held_part = held and held._replace(y=driver.signs(held.y, c))
+            return self._run(one, part, held_part, c)
+
+        with ThreadPoolExecutor(threads(self.n_jobs)) as pool:
+            return list(pool.map(learn, range(outputs)))
+
+    def _run(self, setup: Setup, chunk: Chunk, held: Any, output: int | None) -> Result:
+        watched = self.verbose or self.callbacks or held
+        progress = Progress(self, setup.problem, held, output) if watched else None
+        near = self._path.start(setup, output) if self._path else None
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                result = driver.learn(
+                    setup.solver, setup.problem, chunk, setup.plan, near, monitor=progress
+                )
+        except (ArithmeticError, ValueError):
+            input.refuse_huge(chunk)
+            raise
+        if result.status in (Status.DIVERGED, Status.ALL_ZERO):
+            input.refuse_huge(chunk)
+        if self._path:
+            self._path.keep(setup, output, result)
+        self._learned(setup, result, chunk)
+        return progress.best(result) if progress else result
+
+    def _fit_blocks(
+        self, front: Front, entered: Any, targets: np.ndarray, weight: np.ndarray | None,
+        outputs: int, held: Held | None, facts: Facts,
+    ) -> Result:  # fmt: skip
+        """Passes over rows whose features do not fit: the same orders, mapped as they are met."""
+        if self.trace:
+            raise ValueError("trace needs all features at hand: raise memory")
+        n, dtype = entered.shape[0], entered.dtype
+        whole = driver.whole(Dense(np.empty((n, 0), dtype)), targets, weight)
+        block = int(front.block_rows(self.memory, dtype))
+        blocks = Blocks(front, entered, whole, block)
+        sample = blocks.chunk(shuffled(whole.order, 0, 3)[: min(block, 20_000)])
+        setup = self.set_up(front, sample.rows, sample, outputs, facts._replace(whole=False))
+        if not setup.solver.streaming:
+            raise ValueError(
+                f"solver {type(setup.solver).__name__} needs the features of all rows in memory, "
+                f"{n} x {sample.rows.shape[1]}: raise memory, or use 'asgd' or another "
+                "streaming solver"
+            )
+        shape = (whole.order.size, setup.problem.n_features)
+        passes = setup.plan.passes if self._passes_given() else setup.solver.planned_passes(shape)
+        plan = setup.plan._replace(passes=passes)
+        facts = facts._replace(visits=passes * whole.order.size, whole=False)
+        stream = open_streams(setup.problem, setup.solver, sample, facts)
+        watched = (self.verbose or self.callbacks or held) and stream.is_single
+        progress = Progress(self, setup.problem, held, None) if watched else None
+        outcome = driver.run(
+            stream, blocks.passes(plan, setup.solver.seam, setup.problem.seed), passes,
+            monitor=progress,
+        )  # fmt: skip
+        result = Result(outcome.function, outcome.status, outcome.passes, stream)
+        return progress.best(result) if progress else result
+
+    def _passes_given(self) -> bool:
+        return getattr(self, "max_iter", None) is not None
+
+    # ------------------------------------------------------------ rows that come in parts
+
+    def open_feed(
+        self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int,
+        facts: Facts = _UNKNOWN, passes: int | None = None,
+    ) -> Feed:  # fmt: skip
+        """Prepare on the first rows for those to come."""
+        offset = self._offset(targets, weight)
+        targets = targets - offset if offset else targets
+        front = self.learn_front(rows, targets, weight, facts.moments)
+        features = front.rows(front.enter(rows))
+        chunk = stream_chunk(features, targets, weight)
+        setup = self.set_up(front, features, chunk, outputs, facts)
+        if facts.rows is not None:
+            given = passes or (setup.plan.passes if self._passes_given() else None)
+            shape = (facts.rows, features.shape[1])
+            passes = given or setup.solver.planned_passes(shape)
+            facts = facts._replace(visits=passes * facts.rows)
+        stream = open_streams(setup.problem, setup.solver, chunk, facts)
+        return Feed(front, stream, passes or 1, self.memory, offset)
+
+    def feed_targets(
+        self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int
+    ) -> None:
+        """Go once over these rows; the first call opens the feed."""
+        first = not self.has_feed
+        if first:
+            self._feed = self.open_feed(rows, targets, weight, outputs)
+        for chunk in self._feed.chunks(rows, targets, weight):
+            self._feed.stream.update(chunk)
+        function, stream = self._feed.stream.function(), self._feed.stream
+        status = Status.COMPLETED
+        if not function.is_finite():
+            if not first:  # the last finite model stays
+                self._warn(Status.DIVERGED)
+                self.status_ = Status.DIVERGED
+                return
+            input.refuse_huge(chunk)
+            function, status = stream.nothing(), Status.DIVERGED
+        elif not function.size:
+            input.refuse_huge(chunk)
+        self._keep([Result(function, status, 1, stream)], self._feed.front, self._feed.offset)
+
+    @property
+    def has_feed(self) -> bool:
+        """Whether ``partial_fit`` has begun."""
+        return "_feed" in vars(self)
+
+    # ------------------------------------------------------------ what is kept
+
+    def _forget(self) -> None:
+        for name in ("_feed", "calibrator_", "trace_", "loo_error_"):
+            self.__dict__.pop(name, None)
+
+    def _keep(self, results: list[Result], front: Front, offset: float) -> None:
+        """The results become the estimator's."""
+        functions = [r.function for r in results]
+        found = functions[0]
+        if isinstance(found, LinearFunction):
+            found = LinearFunction.stacked(functions)
+        function: Any = front.fold(found)
+        if offset:
+            function = function._replace(intercept=function.intercept + offset)
+        status = max((r.status for r in results), key=_SEVERITY.index)
+        stream = results[0].stream
+        self.keep(function, status, max(r.passes for r in results), stream)
+        if self.trace:
+            self.trace_ = [r.trace for r in results]
+        if status in (Status.MAX_ITER, Status.DIVERGED, Status.ALL_ZERO):
+            self._warn(status)
+
+    def keep(self, function: Any, status: Status, passes: int, stream: Any) -> None:
+        """Take a function, how it was reached, and the stream that it came from."""
+        self.function_ = function
+        self.n_features_in_ = function.features
+        self.n_iter_, self.status_ = passes, status
+        self.solver_, self.penalty_ = stream.solver, stream.problem.penalty
+
+    def _warn(self, status: Status) -> None:
+        warnings.warn(f"{type(self).__name__}: {status}", ConvergenceWarning, stacklevel=5)
+
+    def follow(self, path: Path | None) -> None:
+        """Start fits from neighbours on a path of strengths, and leave their ends there."""
+        self._path = path
+
+    # ------------------------------------------------------------ use
+
+    def scores(self, X: Any) -> np.ndarray:
+        """(rows, outputs) of rows that have not been checked."""
+        return self.function_.scores(input.checked_X(self, X))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "function_" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+@dataclass
+class Blocks:
+    """Chunks of features that are computed as they are met, from all rows in memory."""
+
+    front: Front
+    entered: Any
+    whole: Chunk
+    size: int
+
+    def passes(self, plan: driver.Plan, seam: int, seed: int) -> Iterator[Iterator[Chunk]]:
+        block = max(self.size // seam, 1) * seam
+        for number in range(plan.passes):
+            order = driver.pass_order(self.whole.order, plan.order, seed, number)
+            starts = range(0, order.size, block)
+            yield (self.chunk(order[start : start + block]) for start in starts)
+
+    def chunk(self, part: np.ndarray) -> Chunk:
+        """Some of the rows as a chunk of their own."""
+        order = np.arange(part.size, dtype=np.uint32)
+        weight = np.ascontiguousarray(self.whole.weight[part])
+        return Chunk(self.front.rows(self.entered[part]), self.whole.y[part], weight, order)

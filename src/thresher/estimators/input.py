@@ -1,0 +1,129 @@
+"""From what users hold (arrays, frames, sparse matrices) to rows, without needless copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from scipy.sparse import csr_matrix, issparse
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from thresher._rows import Rows, as_rows
+from thresher.data.moments import Moments
+from thresher.functions import Units
+from thresher.solvers import Chunk
+
+__all__ = [
+    "check_weight", "checked_X", "checked_Xy", "learn_units", "matrix_of", "refuse_huge", "to_rows",
+    "units_from", "wants_units",
+]  # fmt: skip
+
+_CHECKS: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "accept_large_sparse": True,
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+}
+
+
+def checked_Xy(
+    estimator: Any, X: Any, y: Any, reset: bool, numeric: bool
+) -> tuple[Any, np.ndarray]:
+    X = _from_frame(X)
+    X, y = validate_data(estimator, X, y, reset=reset, y_numeric=numeric, **_CHECKS)
+    return X, y
+
+
+def checked_X(estimator: Any, X: Any) -> Any:
+    return validate_data(estimator, _from_frame(X), reset=False, **_CHECKS)
+
+
+def _from_frame(X: Any) -> Any:
+    """Frames that scikit-learn does not read itself (Arrow tables), and a clear word on strings."""
+    if isinstance(X, np.ndarray) or issparse(X):
+        return X
+    frame = nw.from_native(X, pass_through=True, eager_only=True)
+    if not isinstance(frame, nw.DataFrame):
+        return X
+    bad = [
+        name
+        for name, dtype in frame.schema.items()
+        if not (dtype.is_numeric() or dtype == nw.Boolean)
+    ]
+    if bad:
+        raise ValueError(
+            f"could not convert string to float: column {bad[0]!r} holds {frame.schema[bad[0]]} "
+            "values; encode text and categories as numbers first"
+        )
+    if frame.implementation.is_pyarrow():
+        return (
+            nw.from_native(X, eager_only=True).to_polars() if _has_polars() else frame.to_pandas()
+        )
+    return X
+
+
+def _has_polars() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("polars") is not None
+
+
+def check_weight(sample_weight: Any, X: Any) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not np.any(weight > 0.0):
+        raise ValueError("sample_weight is zero for every row: there is nothing to learn from")
+    return weight
+
+
+def refuse_huge(chunk: Chunk) -> None:
+    """Say so if a fit failed because squares of the data overflow; asked only after a failure."""
+    limit = 1e18 if chunk.rows.dtype == np.float32 else 1e75
+    rows: Any = chunk.rows
+    stored = rows.data if rows.is_sparse else rows.X
+    for name, values in (("X", stored), ("y", chunk.y)):
+        largest = max(float(np.max(values, initial=0.0)), -float(np.min(values, initial=0.0)))
+        if largest > limit:
+            raise ValueError(
+                f"{name} holds values up to {largest:.3g}, too large to square without overflow: "
+                "scale them (features: scale=True or a scaler before the model)"
+            )
+
+
+def wants_units(scale: Any, words: tuple[str, ...] = ()) -> bool:
+    """Whether ``scale``, a boolean or one of a learner's own words, asks for other units."""
+    if isinstance(scale, str) and scale not in words:
+        known = ", ".join(["True", "False", *map(repr, words)])
+        raise ValueError(f"scale must be one of {known}, got {scale!r}")
+    return bool(scale)
+
+
+def learn_units(rows: Rows, weight: np.ndarray, centre: bool) -> Units:
+    """Standardise: unit variance for every column that varies, and mean zero if ``centre``."""
+    return units_from(Moments.empty(rows.shape[1]).updated(rows, weight), centre)
+
+
+def units_from(moments: Moments, centre: bool) -> Units:
+    mean, deviation = moments.mean_and_deviation()
+    varies = deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300)
+    scale = np.where(varies, 1.0 / np.where(varies, deviation, 1.0), 1.0)
+    return Units(mean if centre else None, scale)
+
+
+def matrix_of(rows: Any) -> Any:
+    """The array or CSR matrix that ``rows``, in its units, is a view of."""
+    if not rows.is_sparse:
+        return rows.X
+    signed = {4: np.int32, 8: np.int64}
+    indices, indptr = (p.view(signed[p.itemsize]) for p in (rows.indices, rows.indptr))
+    return csr_matrix((rows.data, indices, indptr), shape=rows.shape)
+
+
+def to_rows(X: Any) -> Rows:
+    """Rows of a checked matrix; repeated entries of a sparse row are added up first."""
+    if hasattr(X, "indptr") and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return as_rows(X)

@@ -1,0 +1,68 @@
+"""Parameters of parameters: ``loss__tau=0.3`` for estimators whose parameters are terms."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from thresher.kernels import Kernel
+from thresher.losses import Loss
+from thresher.penalties import Penalty
+from thresher.registry import resolve
+from thresher.solvers import Solver
+
+__all__ = ["NestedParameters"]
+
+_BASES: dict[str, type] = {"loss": Loss, "penalty": Penalty, "solver": Solver, "kernel": Kernel}
+
+
+class NestedParameters(BaseEstimator):
+    """``get_params`` and ``set_params`` that see the fields of losses, penalties, solvers, kernels.
+
+    Terms are immutable: setting a field replaces the term by a changed copy.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        params = super().get_params(deep=False)
+        if deep:
+            for name, value in list(params.items()):
+                if dataclasses.is_dataclass(value) and not isinstance(value, type):
+                    for f in dataclasses.fields(value):
+                        params[f"{name}__{f.name}"] = getattr(value, f.name)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        nested: dict[str, dict[str, Any]] = defaultdict(dict)
+        for key, value in params.items():
+            name, _, field = key.partition("__")
+            if field:
+                nested[name][field] = value
+            else:
+                super().set_params(**{name: value})
+        for name, fields in nested.items():
+            self.set_fields(name, fields)
+        return self
+
+    def set_fields(self, name: str, fields: dict[str, Any]) -> None:
+        if name not in _BASES or not hasattr(self, name):
+            known = [base for base in _BASES if hasattr(self, base)]
+            raise ValueError(
+                f"Invalid parameter {name!r} for estimator {self}: "
+                f"only {', '.join(known)} have parameters of their own"
+            )
+        term = resolve(self.named(name), _BASES[name], name)
+        known = sorted(f.name for f in dataclasses.fields(term))
+        unknown = sorted(set(fields) - set(known))
+        if unknown:
+            raise ValueError(
+                f"Invalid parameter {unknown[0]!r} for {name} {type(term).__name__}; "
+                f"valid ones are {known}"
+            )
+        setattr(self, name, dataclasses.replace(term, **fields))
+
+    def named(self, name: str) -> Any:
+        """The parameter, or the name that None stands for."""
+        return getattr(self, name)

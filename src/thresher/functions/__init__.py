@@ -1,0 +1,42 @@
+"""What was learned, as values.
+
+A *function* is a NamedTuple of arrays and terms.  It scores rows, knows its size, checks itself,
+describes itself and writes itself as ONNX; whoever saves, exports, measures or shows a model asks
+the function, and nobody asks of what kind it is.
+
+===============================  ==================================================================
+``features``, ``outputs``        shape of what goes in and comes out
+``scores(X)``                    (rows, outputs), in float64; X is an array or a CSR matrix
+``size``                         numbers that it takes to score a row
+``describe()``                   these in words
+``is_finite()``                  whether it may be used at all
+``check()``                      ValueError for what cannot be right: files are not believed
+``to_onnx(graph, rows)``         scores of the rows, as a value of the graph
+===============================  ==================================================================
+
+Composition folds: units go into linear weights, weights into landmarks or leaves.  Expansions and
+maps, which units cannot be folded into, keep them.
+"""
+
+from thresher.functions.base import Function, require
+from thresher.functions.calibration import Isotonic, Link, Sigmoid, Softmax, normalised
+from thresher.functions.expansion import Expansion
+from thresher.functions.linear import LinearFunction
+from thresher.functions.mapped import MappedFunction
+from thresher.functions.planes import Planes
+from thresher.functions.units import Units
+
+__all__ = [
+    "Expansion",
+    "Function",
+    "Isotonic",
+    "LinearFunction",
+    "Link",
+    "MappedFunction",
+    "Planes",
+    "Sigmoid",
+    "Softmax",
+    "Units",
+    "normalised",
+    "require",
+]

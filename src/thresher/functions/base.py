@@ -1,0 +1,69 @@
+"""What every function can do, and the checks that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.sparse import issparse
+
+__all__ = ["Function", "bytes_of", "check_numbers", "count_nonzero", "dense", "require"]
+
+
+class Function(Protocol):
+    """The protocol of the package's text; functions are NamedTuples of arrays and terms."""
+
+    @property
+    def features(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    def scores(self, X: Any) -> np.ndarray: ...
+    def describe(self) -> str: ...
+    def is_finite(self) -> bool: ...
+    def check(self) -> None: ...
+    def to_onnx(self, graph: Any, rows: str) -> str: ...
+
+
+def require(condition: Any, message: str) -> None:
+    """ValueError with this message unless the condition holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+def check_numbers(name: str, value: Any, shape: tuple[int, ...]) -> None:
+    """ValueError unless it is an array (or a CSR matrix) of finite floats of this shape."""
+    plain = issparse(value) or isinstance(value, np.ndarray)
+    require(plain and value.dtype.kind == "f", f"{name} must be an array of floats")
+    require(value.shape == shape, f"{name} must be an array of shape {shape}, got {value.shape}")
+    numbers = value.data if issparse(value) else value
+    require(np.all(np.isfinite(numbers)), f"{name} holds NaN or infinite numbers")
+
+
+def count_nonzero(values: Any) -> int:
+    """Of an array or of a sparse matrix."""
+    return int(values.nnz if issparse(values) else np.count_nonzero(values))
+
+
+def dense(values: Any) -> np.ndarray:
+    """An array of doubles, whatever it was."""
+    return np.asarray(values.toarray() if issparse(values) else values, dtype=np.float64)
+
+
+def bytes_of(function: Any) -> int:
+    """Memory of the arrays that a function is made of; what it holds twice counts once."""
+    return sum({id(array): array.nbytes for array in _arrays(function)}.values())
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif issparse(value):
+        yield from (value.data, value.indices, value.indptr)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _arrays(part)
+    elif hasattr(value, "__sklearn_tags__"):  # a map
+        yield from _arrays(tuple(vars(value).values()))

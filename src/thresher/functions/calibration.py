@@ -1,0 +1,124 @@
+"""Probabilities of classes from scores: learned ones, and the link of a loss.
+
+Each is called with scores (rows, outputs) and gives (rows, classes); ``check(outputs)`` and
+``to_onnx(graph, scores, outputs)`` are as those of the other functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from thresher.functions.base import require
+
+__all__ = ["Isotonic", "Link", "Sigmoid", "Softmax", "normalised"]
+
+
+class Sigmoid(NamedTuple):
+    """1 / (1 + exp(-(slope * score + offset))) for two classes."""
+
+    slope: float
+    offset: float
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        return normalised(expit(self.slope * scores + self.offset))
+
+    def check(self, outputs: int) -> None:
+        require(outputs == 1, f"a sigmoid does not fit a model of {outputs} outputs")
+        for name, value in (("slope", self.slope), ("offset", self.offset)):
+            require(_is_number(value), f"{name} must be a finite number")
+
+    def to_onnx(self, graph: Any, scores: str, outputs: int) -> str:
+        steep = graph.add("Mul", scores, graph.constant(float(self.slope)))
+        turned = graph.add("Add", steep, graph.constant(float(self.offset)))
+        return graph.normalised(graph.add("Sigmoid", turned), outputs)
+
+
+class Softmax(NamedTuple):
+    """Softmax of slope * scores: one slope for all classes, so the best class stays the best."""
+
+    slope: float
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        return softmax(self.slope * scores, axis=1)
+
+    def check(self, outputs: int) -> None:
+        require(outputs > 1, "a softmax needs several outputs")
+        require(_is_number(self.slope), "slope must be a finite number")
+
+    def to_onnx(self, graph: Any, scores: str, outputs: int) -> str:
+        steep = graph.add("Mul", scores, graph.constant(float(self.slope)))
+        return graph.add("Softmax", steep, axis=1)
+
+
+class Isotonic(NamedTuple):
+    """A monotone, piecewise linear function per output: (thresholds, values) of each."""
+
+    steps: list[tuple[np.ndarray, np.ndarray]]
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        columns = [
+            np.interp(np.clip(scores[:, c], x[0], x[-1]), x, y)
+            for c, (x, y) in enumerate(self.steps)
+        ]
+        return normalised(np.column_stack(columns))
+
+    def check(self, outputs: int) -> None:
+        pairs = isinstance(self.steps, list) and all(
+            isinstance(s, tuple) and len(s) == 2 for s in self.steps
+        )
+        require(pairs, "damaged isotonic calibration")
+        fits = len(self.steps) == outputs
+        require(fits, f"{len(self.steps)} step functions do not fit {outputs} outputs")
+        for x, y in self.steps:
+            _check_steps(x, y)
+
+    def to_onnx(self, graph: Any, scores: str, outputs: int) -> str:
+        columns = []
+        for c, (x, y) in enumerate(self.steps):
+            column = graph.add("Gather", scores, graph.constant(np.array([c])), axis=1)
+            columns.append(graph.interpolated(column, x, y))
+        return graph.normalised(graph.add("Concat", *columns, axis=1), outputs)
+
+
+class Link(NamedTuple):
+    """The loss's own probability of a score, ``loss.link``."""
+
+    loss: Any
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        return normalised(np.vectorize(self.loss.link, otypes=[np.float64])(scores))
+
+    def check(self, outputs: int) -> None:
+        require(self.loss.link is not None, f"{type(self.loss).__name__} has no link")
+
+    def to_onnx(self, graph: Any, scores: str, outputs: int) -> str | None:
+        """None: the loss does not say how."""
+        if self.loss.link_to_onnx is None:
+            return None
+        return graph.normalised(self.loss.link_to_onnx(graph, scores), outputs)
+
+
+def normalised(table: np.ndarray) -> np.ndarray:
+    """One-vs-rest probabilities to a distribution; one column is that of the second class."""
+    if table.shape[1] == 1:
+        return np.hstack([1.0 - table, table])
+    total = table.sum(axis=1, keepdims=True)
+    uniform = np.full_like(table, 1.0 / table.shape[1])
+    return np.divide(table, total, out=uniform, where=total > 0.0)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is float and bool(np.isfinite(value))
+
+
+def _check_steps(x: Any, y: Any) -> None:
+    for values in (x, y):
+        plain = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "f"
+        finite = plain and values.size > 0 and np.all(np.isfinite(values))
+        require(finite, "isotonic calibration: thresholds must be finite numbers")
+    ordered = np.all(np.diff(x) > 0) and np.all(np.diff(y) >= 0) and y[0] >= 0 and y[-1] <= 1
+    rises = x.size == y.size and ordered
+    require(rises, "isotonic calibration: thresholds must rise, values from 0 to 1")

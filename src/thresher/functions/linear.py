@@ -1,0 +1,78 @@
+"""One linear function of the features per output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thresher.functions.base import check_numbers, count_nonzero, dense, require
+from thresher.functions.units import Units
+
+__all__ = ["LinearFunction"]
+
+_HUGE = 1e30  # no data in sane units needs weights beyond it: they are on their way to overflow
+
+
+class LinearFunction(NamedTuple):
+    """x . coef' + intercept; coef is (outputs, features), or (features,) for one output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import LinearFunction
+    >>> f = LinearFunction(np.array([[1.0, -2.0]]), np.array([0.5]))
+    >>> f.scores(np.array([[3.0, 1.0]])).tolist(), f.describe()
+    ([[1.5]], '2 non-zero weights')
+    """
+
+    coef: Any
+    intercept: Any
+
+    @classmethod
+    def stacked(cls, parts: Sequence[LinearFunction]) -> LinearFunction:
+        """One function with the outputs of all parts."""
+        coef = np.concatenate([np.atleast_2d(part.coef) for part in parts])
+        intercept = np.concatenate([np.atleast_1d(part.intercept) for part in parts])
+        return cls(coef, intercept.astype(np.float64))
+
+    def unscaled(self, units: Units | None) -> LinearFunction:
+        """Of rows in their original units, if this is one of rows in ``units``."""
+        if units is None:
+            return self
+        coef, intercept = units.undo(self.coef, self.intercept)
+        return LinearFunction(coef.astype(self.coef.dtype, copy=False), intercept)
+
+    @property
+    def features(self) -> int:
+        return int(self.coef.shape[-1])
+
+    @property
+    def outputs(self) -> int:
+        return int(self.coef.shape[0]) if self.coef.ndim == 2 else 1
+
+    @property
+    def size(self) -> int:
+        return count_nonzero(self.coef)
+
+    def scores(self, X: Any) -> np.ndarray:
+        scores = X @ (self.coef.T if self.coef.ndim == 2 else self.coef[:, None])
+        return (scores.toarray() if hasattr(scores, "toarray") else scores) + self.intercept
+
+    def describe(self) -> str:
+        return f"{self.size:,} non-zero weights"
+
+    def is_finite(self) -> bool:
+        with np.errstate(invalid="ignore"):
+            values = self.coef.data if hasattr(self.coef, "indptr") else self.coef
+            return bool(np.all(np.abs(values) < _HUGE) and np.all(np.abs(self.intercept) < _HUGE))
+
+    def check(self) -> None:
+        require(np.ndim(self.coef) == 2, "coef_ must have two dimensions")
+        check_numbers("coef_", self.coef, self.coef.shape)
+        check_numbers("intercept_", self.intercept, (self.outputs,))
+
+    def to_onnx(self, graph: Any, rows: str) -> str:
+        products = graph.add("MatMul", rows, graph.constant(dense(self.coef).T))
+        return graph.add("Add", products, graph.constant(dense(self.intercept)))

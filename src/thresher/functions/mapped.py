@@ -1,0 +1,71 @@
+"""A linear function of the features of a map, folded into the map."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thresher.functions.base import check_numbers, count_nonzero, require
+from thresher.functions.units import Units
+
+__all__ = ["MappedFunction"]
+
+
+class MappedFunction(NamedTuple):
+    """coef . phi(x) + intercept, computed as ``map.scores(x, table)``; x in ``units`` if given.
+
+    ``map`` is a fitted ``thresher.maps.base.FeatureMap``; ``table`` is what it folds coef into:
+    coefficients of landmarks, weights of leaves.
+    """
+
+    map: Any
+    coef: np.ndarray  # (outputs, features of the map)
+    table: np.ndarray
+    intercept: np.ndarray
+    features: int
+    units: Units | None = None
+
+    @classmethod
+    def folded(cls, made: Any, linear: Any, features: int, units: Units | None) -> MappedFunction:
+        """The linear function of what the map ``made`` makes of so many features."""
+        table = made.fold(linear.coef)
+        # Where folding only reorders the numbers they are once in memory, and in files.
+        coef = table if made.by_entries else linear.coef
+        return cls(made, coef, table, linear.intercept, features, units)
+
+    @property
+    def outputs(self) -> int:
+        return int(self.coef.shape[0])
+
+    @property
+    def size(self) -> int:
+        return count_nonzero(self.table) + int(self.map.size)
+
+    def in_units(self, X: Any) -> Any:
+        return X if self.units is None else self.units.matrix(X)
+
+    def scores(self, X: Any) -> np.ndarray:
+        return self.map.scores(self.in_units(X), self.table) + self.intercept
+
+    def describe(self) -> str:
+        return f"{self.coef.shape[1]:,} {self.map.unit}"
+
+    def is_finite(self) -> bool:
+        return bool(np.all(np.isfinite(self.coef)) and np.all(np.isfinite(self.intercept)))
+
+    def check(self) -> None:
+        require(np.ndim(self.coef) == 2, "coef_ must have two dimensions")
+        d, (outputs, width) = self.features, self.coef.shape
+        require(type(d) is int and d > 0, "the number of features must be a count")
+        self.map.check(d, width)
+        check_numbers("coef_", self.coef, (outputs, width))
+        check_numbers("dual_coef_", self.table, (outputs, self.map.table_width))
+        check_numbers("intercept_", self.intercept, (outputs,))
+        if self.units is not None:
+            self.units.check(d)
+
+    def to_onnx(self, graph: Any, rows: str) -> str:
+        rows = rows if self.units is None else self.units.to_onnx(graph, rows)
+        products = self.map.to_onnx(graph, rows, self.table)
+        return graph.add("Add", products, graph.constant(self.intercept.astype(np.float64)))

@@ -1,0 +1,61 @@
+"""Which learner, with which settings, when the user gives a budget instead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thresher._threads import cores
+from thresher.data import Schema
+from thresher.race.capacity import rescaled
+from thresher.race.contestants import contestants
+from thresher.race.race import Race
+from thresher.race.runner import Trial
+from thresher.training.intake import Intake
+from thresher.training.sample import Sample, first_rows, rows_in_memory
+
+__all__ = ["Choice", "choose", "for_all_rows"]
+
+_IN_MEMORY, _STREAMED = 0.85, 0.5  # share of the budget for the race; the rest is the final fit's
+
+
+class Choice(NamedTuple):
+    """The winner of a race or of a search, and its story; ``tuning`` tells of the search."""
+
+    estimator: Any
+    reason: str
+    trials: list[dict[str, Any]]
+    tuning: dict[str, Any] | None = None
+
+
+def choose(
+    intake: Intake, schema: Schema, classes: np.ndarray, budget: float, started: float, seed: int,
+    on_trial: Callable[[Trial], None],
+) -> Choice:  # fmt: skip
+    """Race on the rows in memory; on the first rows where there are more than fit."""
+    in_memory = intake.kept is not None
+    rows = (rows_in_memory if in_memory else first_rows)(intake)
+    sparse = schema.layout == "sparse" and not schema.is_table
+    assert schema.target is not None
+    runners = contestants(schema.target.task, sparse, rows.X.shape[1], seed, cores())
+    deadline = started + (_IN_MEMORY if in_memory else _STREAMED) * budget
+    race = Race(
+        runners, rows.X, rows.labelled(classes), rows.weight, classes.size == 0, deadline, seed,
+        on_trial, cores(),
+    )  # fmt: skip
+    outcome = race.run()
+    estimator = outcome.estimator.set_params(**for_all_rows(outcome.params, rows, intake))
+    if in_memory:
+        outcome.grown(rows.size, started + budget - time.monotonic())
+    reason = outcome.reason
+    if rows.described:
+        reason += f"; chosen on {rows.described}, learned from all"
+    return Choice(estimator, reason, [t.as_dict() for t in outcome.trials])
+
+
+def for_all_rows(params: dict[str, Any], rows: Sample, intake: Intake) -> dict[str, Any]:
+    """Settings that were found on some rows, for all."""
+    return rescaled(params, rows.size, intake.rows) if intake.rows else params
