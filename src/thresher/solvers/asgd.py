@@ -30,7 +30,8 @@ from numba import njit
 from thresher._rows import AHEAD
 from thresher.solvers import driver
 from thresher.solvers._joint import add_to_all, list_nonzeros, predict_all, room
-from thresher.solvers.base import Chunk, Problem, Solver, average
+from thresher.solvers._states import combined, present
+from thresher.solvers.base import Chunk, Problem, Solver
 from thresher.solvers.pegasos import mean_sqnorm
 
 __all__ = ["WINDOW", "AveragedSGD"]
@@ -268,11 +269,28 @@ class AveragedSGD(Solver):
         k = problem.outputs
         return np.ascontiguousarray(coef[:, :k].T), bias[:k].astype(np.float64)
 
-    def merge(self, states: Any, weights: Any) -> AveragedState:
-        return average(
-            [s._replace(direction=s.scale * s.direction, scale=1.0, inverse=1.0) for s in states],
-            weights,
-        )
+    def merge(
+        self, problem: Problem, states: Any, base: AveragedState, weights: Any
+    ) -> AveragedState:
+        """w = sum_k m_k w_k / sum_k m_k, and the means likewise (local SGD; Stich, 2019).
+
+        ``step`` and ``snapshots`` are the clock of the steps and of the mean: they become the
+        shards' weighted mean, not their sum, since K iterates that were averaged after t rows have
+        forgotten the start as one does after t rows.  ``horizon`` is then the visits of one shard.
+        """
+        states, shares = present(states, weights)
+        if not states:
+            return self.copy(base)
+        begun = any(s.snapshots for s in states)
+        merged = combined([_plain(s, begun) for s in states], base, shares, self.sum_fields)
+        return merged._replace(snapshots=max(merged.snapshots, 1)) if begun else merged
+
+
+def _plain(state: AveragedState, begun: bool) -> AveragedState:
+    """With scale one; before its first snapshot the mean is the iterate, where others have one."""
+    w = state.scale * state.direction
+    state = state._replace(direction=w, scale=1.0, inverse=1.0)
+    return state._replace(mean=w, mean_bias=state.bias) if begun and not state.snapshots else state
 
 
 def _limit(problem: Problem) -> float:

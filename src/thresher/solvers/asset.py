@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -30,7 +30,8 @@ from numba import njit
 from thresher._random import shuffled
 from thresher._rows import AHEAD
 from thresher.solvers import driver
-from thresher.solvers.base import Chunk, Problem, Solver, average
+from thresher.solvers._states import combined, present
+from thresher.solvers.base import Chunk, Problem, Solver
 
 __all__ = ["ASSET"]
 
@@ -178,14 +179,22 @@ class ASSET(Solver):
             return coef.astype(problem.dtype), state.bias_sum / state.steps_sum
         return (state.scale * state.direction).astype(problem.dtype), state.bias
 
-    def merge(self, states, weights):  # type: ignore[no-untyped-def]
-        """Both iterate and mean are averaged; the means as such, whatever their mass."""
-        plain = [
-            s._replace(
-                direction=s.scale * s.direction, scale=1.0, mass=0.0,
-                square=s.square * s.scale**2, lag=s.lag - s.mass * s.direction,
-            )
-            for s in states
-        ]  # fmt: skip
-        merged = average(plain, weights)
+    def merge(self, problem: Problem, states: Any, base: AssetState, weights: Any) -> AssetState:
+        """The mean path: w_t = sum_k p_k w_k,t with shares p_k of the mass, and so its mean over t.
+
+        The step-weighted sums of the iterates and of their steps become weighted means, like the
+        iterates themselves: where shards took equally many steps, their quotient is the mean of the
+        mean path.  ``step`` is the clock of the steps and a weighted mean too.
+        """
+        states, shares = present(states, weights)
+        if not states:
+            return self.copy(base)
+        merged = combined([_plain(s) for s in states], base, shares, self.sum_fields)
         return merged._replace(square=float(merged.direction @ merged.direction))
+
+
+def _plain(s: AssetState) -> AssetState:
+    """With scale one, and the sum of the iterates wholly in ``lag``."""
+    return s._replace(
+        direction=s.scale * s.direction, lag=s.lag - s.mass * s.direction, scale=1.0, mass=0.0
+    )

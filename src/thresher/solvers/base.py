@@ -17,6 +17,7 @@ from thresher.losses import Loss
 from thresher.penalties import Penalty
 from thresher.registry import LOSSES, PENALTIES
 from thresher.schedules import Schedule
+from thresher.solvers._states import copied
 
 __all__ = [
     "Chunk",
@@ -140,8 +141,9 @@ class Solver:
     """A frozen dataclass of hyper-parameters, and the algorithm as a state and an update.
 
     ``init`` makes the state, ``update`` consumes it with one chunk (and may reuse its arrays),
-    ``finish`` reads a model off it without changing it, ``merge`` averages states that saw
-    different rows.  Everything random is a function of ``problem.seed`` and the state's counters.
+    ``finish`` reads a model off it without changing it, ``merge`` makes one state of several that
+    saw different rows.  Everything random is a function of ``problem.seed`` and the state's
+    counters.
     """
 
     #: capabilities asked of the loss and of the penalty: each name is a method or a trait
@@ -154,6 +156,11 @@ class Solver:
     default_passes: ClassVar[int] = 10
     #: fields of the state that hold positions of features: a state from a file is checked by them
     index_fields: ClassVar[frozenset[str]] = frozenset()
+    #: fields of the state that are sums over rows or steps: merging adds what each shard added.
+    #: Where ``step`` is none of them it is the clock of the steps, and merging averages iterates
+    sum_fields: ClassVar[frozenset[str]] = frozenset()
+    #: merged states give, to rounding, the model of one stream over all rows
+    merges_exactly: ClassVar[bool] = False
     #: learns all classes in one pass over the rows when the problem has several outputs
     joint: ClassVar[bool] = False
     #: adds rows up by matrix products: where a stream is cut shows in the last digits
@@ -200,8 +207,26 @@ class Solver:
     def finish(self, problem: Problem, state: State) -> tuple[np.ndarray, float]:
         raise NotImplementedError
 
-    def merge(self, states: Sequence[State], weights: Sequence[float]) -> State:
-        raise NotImplementedError(f"{type(self).__name__} states cannot be merged")
+    def copy(self, state: State) -> State:
+        """The state in memory of its own: who wants to keep one copies it before an update."""
+        return copied(state)
+
+    def merge(
+        self, problem: Problem, states: Sequence[State], base: State, weights: Sequence[float]
+    ) -> State:
+        """One state of several shards' that started as copies of ``base`` and saw other rows each.
+
+        ``weights`` are the masses of these rows (the sums of their weights); a shard of mass zero
+        might as well not be there.  What the base had learned is counted once.  The arguments stay
+        as they are, and the result shares no memory with them.
+        """
+        name = type(self).__name__
+        if not self.streaming:
+            raise NotImplementedError(
+                f"{name} is a batch solver, whose updates need all rows at once: states that saw "
+                "different rows cannot be merged; use a streaming solver such as AveragedSGD"
+            )
+        raise NotImplementedError(f"{name} does not say how its states are merged")
 
     def polish(self, problem: Problem, state: State, chunk: Chunk) -> State:
         """A last look at the whole data after the passes; most solvers need none."""
@@ -275,18 +300,3 @@ def precisions(problem: Problem) -> np.ndarray:
     out = np.empty(problem.n_features)
     _fill_precisions(problem.penalty, out)
     return out
-
-
-def average(states: Sequence[Any], weights: Sequence[float]) -> Any:
-    """Field-by-field weighted mean of equal states; integer counters take the largest value."""
-    shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
-    fields = []
-    for values in zip(*states, strict=True):
-        if isinstance(values[0], np.ndarray):
-            mean = sum(s * v.astype(np.float64) for s, v in zip(shares, values, strict=True))
-            fields.append(mean.astype(values[0].dtype))
-        elif isinstance(values[0], int | np.integer):
-            fields.append(max(values))
-        else:
-            fields.append(float(np.dot(shares, values)))
-    return type(states[0])(*fields)

@@ -18,7 +18,8 @@ from numba import njit
 
 from thresher._random import uniform
 from thresher.solvers._batch import add_rows, slopes_at
-from thresher.solvers.base import Chunk, Problem, Solver, average, check_batch
+from thresher.solvers._states import combined, present
+from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 
 __all__ = ["DropoutPegasos"]
 
@@ -70,6 +71,7 @@ class DropoutPegasos(Solver):
     batch: int = 1
     project: bool = True
     penalty_needs = frozenset({"quadratic", "uniform"})
+    sum_fields = frozenset({"seen", "paid"})
 
     def check(self, problem: Problem) -> None:
         check_batch(self)
@@ -89,5 +91,12 @@ class DropoutPegasos(Solver):
     def finish(self, problem: Problem, state: DropoutState) -> tuple[np.ndarray, float]:
         return state.w.copy(), state.bias
 
-    def merge(self, states: Any, weights: Any) -> DropoutState:
-        return average(states, weights)
+    def merge(
+        self, problem: Problem, states: Any, base: DropoutState, weights: Any
+    ) -> DropoutState:
+        """w = sum_k m_k w_k / sum_k m_k, within the ball as all of them.
+
+        ``step``, the clock of the steps, is a weighted mean too; ``seen`` and ``paid`` add up.
+        """
+        states, shares = present(states, weights)
+        return combined(states, base, shares, self.sum_fields) if states else self.copy(base)

@@ -17,7 +17,7 @@ repetitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq, solve_triangular
 from scipy.linalg.blas import dsyrk, dtrmm, ssyrk, strmm
 
+from thresher.solvers._states import present
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
 
 __all__ = ["DirectLeastSquares", "refuse_large_matrix", "ridged"]
@@ -71,6 +72,8 @@ class DirectLeastSquares(Solver):
     default_passes = 1
     joint = True
     by_blocks = True
+    sum_fields = frozenset(NormalEquations._fields)
+    merges_exactly = True
 
     def check(self, problem: Problem) -> None:
         refuse_large_matrix(self, problem.n_features, self.max_features)
@@ -99,16 +102,26 @@ class DirectLeastSquares(Solver):
         coef = solution[:-1].T.astype(problem.dtype)
         return (coef[0], float(solution[-1, 0])) if k == 1 else (coef, solution[-1])
 
-    def merge(self, states: Sequence[NormalEquations], weights: Sequence[float]) -> NormalEquations:
-        """The mean of the states' means; with the rows' masses as weights, simply their sum."""
-        shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
-        mass = sum(s.mass for s in states)
-        factors = [c * mass / max(s.mass, 1e-300) for c, s in zip(shares, states, strict=True)]
-        gram, moments = np.zeros_like(states[0].gram), np.zeros_like(states[0].moments)
-        for c, s in zip(factors, states, strict=True):
-            gram += c * s.gram
-            moments += c * s.moments
-        return NormalEquations(gram, moments, mass, max(s.step for s in states))
+    def merge(
+        self, problem: Problem, states: Any, base: NormalEquations, weights: Any
+    ) -> NormalEquations:
+        """G = G_base + sum_k c_k (G_k - G_base), and so the moments: exact.
+
+        With the masses of the rows as weights every c_k is one.  In general c_k = p_k M / M_k, p_k
+        the share of shard k in the weights, M_k the mass that it saw and M that of all: the mean
+        equations of the shards are averaged with these weights.
+        """
+        states, shares = present(states, weights)
+        merged = self.copy(base)
+        masses = np.array([s.mass - base.mass for s in states])
+        learned = masses > 0.0  # a shard that saw nothing has no mean equations
+        total, share = float(masses[learned].sum()), float(shares[learned].sum())
+        for k in np.flatnonzero(learned):
+            factor = (shares[k] / share) * (total / masses[k])
+            merged.gram[...] += factor * (states[k].gram - base.gram)
+            merged.moments[...] += factor * (states[k].moments - base.moments)
+        step = base.step + sum(s.step - base.step for s in states)
+        return merged._replace(mass=base.mass + total, step=step)
 
     def leave_one_out(
         self, problem: Problem, state: NormalEquations, chunk: Chunk

@@ -30,7 +30,8 @@ from thresher._rows import scaled
 from thresher.penalties import WeightedL2
 from thresher.solvers import driver, relevance
 from thresher.solvers._batch import add_rows, slopes_at
-from thresher.solvers.base import Chunk, Problem, Solver, average, check_batch, precisions
+from thresher.solvers._states import combined, present
+from thresher.solvers.base import Chunk, Problem, Solver, check_batch, precisions
 
 __all__ = ["SGD", "Pegasos", "WeightedPegasos"]
 
@@ -123,6 +124,14 @@ def _scaled_sgd(
     return ScaledState(v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid)
 
 
+def _plain(s: ScaledState) -> ScaledState:
+    """With scale one, and the sum of the iterates wholly in ``offset``."""
+    return s._replace(
+        direction=s.scale * s.direction.astype(np.float64), scale=1.0, mass=0.0,
+        offset=s.offset - s.mass * s.direction.astype(np.float64),
+    )  # fmt: skip
+
+
 BIAS = {"none": 0, "gradient": 1, "residual": 2}
 
 
@@ -130,6 +139,7 @@ class _ScaledSolver(Solver):
     """Shared by the solvers that keep w = scale * direction."""
 
     default_passes = 10
+    sum_fields = frozenset({"seen", "paid"})
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> ScaledState:
         zeros = np.zeros(problem.n_features, dtype=problem.dtype)
@@ -141,14 +151,19 @@ class _ScaledSolver(Solver):
             return mean.astype(problem.dtype), state.bias_total / state.total
         return (state.scale * state.direction).astype(problem.dtype), state.bias
 
-    def merge(self, states: Any, weights: Any) -> ScaledState:
-        unscaled = [
-            s._replace(direction=s.scale * s.direction, scale=1.0, mass=s.mass / s.scale)
-            for s in states
-        ]
-        if len({s.mass for s in unscaled}) > 1:
-            raise ValueError("averaged SGD states can be merged only before their windows open")
-        merged = average(unscaled, weights)
+    def merge(self, problem: Problem, states: Any, base: ScaledState, weights: Any) -> ScaledState:
+        """The mean path: w_t = sum_k p_k w_k,t with shares p_k of the mass, and so its average.
+
+        An average is A / S with A = sum_t eta_t w_t and S = sum_t eta_t.  Both become weighted
+        means, like the iterates: where shards took equally many steps, the quotient is the average
+        of the mean path, and a shard whose window has not opened adds nothing to either.  ``step``
+        is the clock of the steps and a weighted mean too: K iterates that were averaged after t
+        steps have forgotten the start as one does after t steps.  ``seen`` and ``paid`` add up.
+        """
+        states, shares = present(states, weights)
+        if not states:
+            return self.copy(base)
+        merged = combined([_plain(s) for s in states], base, shares, self.sum_fields)
         return merged._replace(sqnorm=float(np.dot(merged.direction, merged.direction)))
 
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from thresher import schedules
 from thresher.solvers._batch import add_rows, slopes_at
+from thresher.solvers._states import combined, present
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import tuned_schedule
 
@@ -120,6 +121,7 @@ def _eager(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, sta
 class _Proximal(Solver):
     default_passes = 10
     default_penalty = "l1"
+    sum_fields = frozenset({"seen", "paid"})
     every: int = 1
     ceiling: float = math.inf
 
@@ -153,6 +155,28 @@ class _Proximal(Solver):
             state.direction, state.due, state.steps, state.scale, self.ceiling, problem.penalty, w
         )
         return w, state.bias
+
+    def merge(
+        self, problem: Problem, states: Any, base: ProximalState, weights: Any
+    ) -> ProximalState:
+        """w = sum_k m_k w_k / sum_k m_k, each w_k after the proximal steps that it still owes.
+
+        Zeros are those that all shards have.  ``step``, the clock of the steps, is a weighted mean
+        too; ``seen`` and ``paid`` add up.
+        """
+        states, shares = present(states, weights)
+        if not states:
+            return self.copy(base)
+        paid = [self._plain(problem, s) for s in states]
+        return combined(paid, base, shares, self.sum_fields)
+
+    def _plain(self, problem: Problem, s: ProximalState) -> ProximalState:
+        """With scale one, and no coordinate owing a step."""
+        if "lazy" not in problem.penalty.traits:
+            return s
+        w = np.empty_like(s.direction)
+        _settled(s.direction, s.due, s.steps, s.scale, self.ceiling, problem.penalty, w)
+        return s._replace(direction=w, due=np.zeros_like(s.due), scale=1.0, steps=0.0)
 
 
 @dataclass(frozen=True)

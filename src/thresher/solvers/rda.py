@@ -23,6 +23,7 @@ import numpy as np
 from numba import njit
 
 from thresher.solvers import driver
+from thresher.solvers._states import combined, present
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
 
@@ -114,6 +115,7 @@ class _DualAveraging(Solver):
     default_passes = 10
     default_penalty = "l1"
     penalty_needs = frozenset({"prox"})
+    sum_fields = frozenset(DualState._fields)
     adaptive = False
 
     gamma: float | None
@@ -163,9 +165,16 @@ class _DualAveraging(Solver):
         bias = -state.bias_gradient / beta if problem.fit_intercept else 0.0
         return w.astype(problem.dtype), bias
 
-    def merge(self, states: Any, weights: Any) -> DualState:
-        """Gradient sums add: the merged state has taken all the steps of its parts."""
-        return DualState(*(sum(values) for values in zip(*states, strict=True)))
+    def merge(self, problem: Problem, states: Any, base: DualState, weights: Any) -> DualState:
+        """g = g_base + sum_k (g_k - g_base), likewise the squares, and t = t_base + sum_k (t_k -
+        t_base): the merged state has taken the steps of all shards.
+
+        Each row entered its gradient with its own weight, so that the masses of the shards are in
+        the sums already: ``weights`` only say which shards there are.  Of one stream's sum it
+        differs by where the gradients were taken, as with delayed gradients.
+        """
+        states, shares = present(states, weights)
+        return combined(states, base, shares, self.sum_fields) if states else self.copy(base)
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,14 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from thresher._terms import Term
 from thresher.solvers import driver
+from thresher.solvers._states import combined, present
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
 
@@ -149,10 +150,28 @@ def _reweighted(rows, y, weight, order, loss, rule, bias_scale, batch, fit_bias,
     )
 
 
+@njit(cache=True, nogil=True)
+def _weights_of_sums(rule, gradient, thetas, step, w):
+    """The weights that follow from the sums.  Where only the newest Theta counts they do not: then
+    weights stay, but for zeros, whose Theta is known."""
+    at_zero = rule.theta(0.0)
+    for j in range(w.size):
+        if w[j] == 0.0 or not rule.newest_only:
+            w[j] = rule.weight(gradient[j] / step, thetas[j] / step, at_zero, step)
+
+
+def _caught_up(rule: Any, s: ReweightedState) -> ReweightedState:
+    """With the Thetas of all steps in their sums, also of zeros that no row has touched since."""
+    if s.step == 0:  # no Theta has been used yet
+        return s._replace(thetas=np.zeros_like(s.thetas))
+    return s._replace(thetas=s.thetas + (s.step - s.since) * rule.theta(0.0))
+
+
 class _Reweighted(Solver):
     default_passes = 10
     default_penalty = "l1"
     index_fields = frozenset({"active", "place"})
+    sum_fields = frozenset({"gradient", "bias_gradient", "step", "seen", "paid"})
     epsilon: float
 
     def rule(self, problem: Problem) -> Term:
@@ -182,6 +201,38 @@ class _Reweighted(Solver):
 
     def finish(self, problem: Problem, state: ReweightedState) -> tuple[np.ndarray, float]:
         return state.w.astype(problem.dtype), state.bias
+
+    def merge(
+        self, problem: Problem, states: Any, base: ReweightedState, weights: Any
+    ) -> ReweightedState:
+        """g = g_base + sum_k (g_k - g_base), likewise the sums of Theta and the steps, and the
+        weights follow from these sums.
+
+        Rows entered the gradients with their own weights: the masses of the shards are in the sums
+        already, and ``weights`` only say which shards there are.  Not the sum of one stream: both
+        gradients and Thetas depend on the weights at which they were taken, and Theta_1 = 1 counts
+        once for each shard if the base is a new state.  With ``average_weights=False`` the newest
+        Theta is no sum; then the weights are averaged by mass until the next step.
+        """
+        states, shares = present(states, weights)
+        if not states:
+            return self.copy(base)
+        rule: Any = self.rule(problem)
+        current = [_caught_up(rule, s) for s in states]
+        sums = self.sum_fields | {"thetas"}
+        merged = combined(current, _caught_up(rule, base), shares, sums)
+        if merged.step == 0:
+            return self.copy(base)
+        _weights_of_sums(rule, merged.gradient, merged.thetas, merged.step, merged.w)
+        active = np.flatnonzero(merged.w)
+        merged.since[:], merged.active[:], merged.place[:] = merged.step, 0, -1
+        merged.active[: active.size] = active
+        merged.place[active] = np.arange(active.size)
+        bias = -merged.bias_gradient / (self.bias_scale() * math.sqrt(merged.step))
+        return merged._replace(
+            n_active=active.size, bias=bias if problem.fit_intercept else 0.0,
+            peak=max(s.peak for s in states),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
