@@ -115,7 +115,7 @@ def _one(
                 next_product *= scale
                 scale, inverse = 1.0, 1.0
     biases[0] = bias
-    return AveragedState(v, mean, biases, mean_bias, scale, inverse, snapshots, step)
+    return v, mean, biases, mean_bias, scale, inverse, snapshots, step
 
 
 @njit(cache=True, nogil=True)
@@ -176,7 +176,7 @@ def _joint(
             for j in range(flat.size):
                 flat[j] *= scale
             scale = 1.0
-    return AveragedState(W, mean, bias, mean_bias, scale, 1.0 / scale, snapshots, step)
+    return W, mean, bias, mean_bias, scale, 1.0 / scale, snapshots, step
 
 
 @dataclass(frozen=True)
@@ -256,8 +256,8 @@ class AveragedSGD(Solver):
             self.memory, problem.fit_intercept,
         )  # fmt: skip
         if problem.outputs == 1:
-            return _one(*chunk, *settings, early, state)
-        return _joint(*chunk, *settings, problem.outputs, state)
+            return AveragedState(*_one(*chunk, *settings, early, state))
+        return AveragedState(*_joint(*chunk, *settings, problem.outputs, state))
 
     def finish(self, problem: Problem, state: AveragedState) -> tuple[Any, Any]:
         if state.snapshots:

@@ -85,7 +85,7 @@ def _visits(rows, y, weight, order, loss, lam, first, box, star, start, fit_bias
             mass += eta * scale
             bias_sum += eta * bias
             steps_sum += eta
-    return AssetState(v, lag, scale, square, mass, bias, bias_sum, steps_sum, t)
+    return v, lag, scale, square, mass, bias, bias_sum, steps_sum, t
 
 
 @njit(cache=True, nogil=True)
@@ -168,10 +168,10 @@ class ASSET(Solver):
         return AssetState(np.zeros(d), np.zeros(d), 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
 
     def update(self, problem: Problem, state: AssetState, chunk: Chunk) -> AssetState:
-        return _visits(
+        return AssetState(*_visits(
             *chunk, problem.loss, problem.ridge, self.first or 1.0, self.box or math.inf, self.star,
             self.start or 1, problem.fit_intercept, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def finish(self, problem: Problem, state: AssetState) -> tuple[np.ndarray, float]:
         if state.steps_sum > 0.0:

@@ -57,7 +57,7 @@ def _dropout(rows, y, weight, order, loss, lam, batch, radius, fit_bias, seed, s
             shrink = radius / math.sqrt(sqnorm)
             for j in range(w.size):
                 w[j] *= shrink
-    return DropoutState(w, bias, step, seen, paid)
+    return w, bias, step, seen, paid
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class DropoutPegasos(Solver):
 
     def update(self, problem: Problem, state: DropoutState, chunk: Chunk) -> DropoutState:
         radius = 1.0 / math.sqrt(problem.ridge) if self.project else math.inf
-        return _dropout(
+        return DropoutState(*_dropout(
             *chunk, problem.loss, problem.ridge, self.batch, radius, problem.fit_intercept,
             problem.seed, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def finish(self, problem: Problem, state: DropoutState) -> tuple[np.ndarray, float]:
         return state.w.copy(), state.bias

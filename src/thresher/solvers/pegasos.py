@@ -121,7 +121,7 @@ def _scaled_sgd(
                 v[j] *= scale
             sqnorm *= scale * scale
             mass, scale = 0.0, 1.0
-    return ScaledState(v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid)
+    return v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid
 
 
 def _plain(s: ScaledState) -> ScaledState:
@@ -208,10 +208,10 @@ class Pegasos(_ScaledSolver):
         schedule = self.schedule or schedules.Pegasos(lam)
         radius = 1.0 / math.sqrt(lam) if self.project else math.inf
         mode = BIAS[self.bias] if problem.fit_intercept else 0
-        return _scaled_sgd(
+        return ScaledState(*_scaled_sgd(
             rows, chunk.y, chunk.weight, chunk.order, problem.loss, schedule, lam, self.batch,
             radius, -1, mode, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def finish(self, problem: Problem, state: ScaledState) -> tuple[np.ndarray, float]:
         coef, bias = super().finish(problem, state)
@@ -289,11 +289,11 @@ class SGD(_ScaledSolver):
         kernel = _scaled_sgd if "uniform" in problem.penalty.traits else _subgradient_sgd
         strength: Any = problem.ridge if kernel is _scaled_sgd else problem.penalty
         average_from = -1 if self.average_from is None else self.average_from
-        return kernel(
+        return ScaledState(*kernel(
             chunk.rows, chunk.y, chunk.weight, chunk.order, problem.loss,
             self.schedule or schedules.InverseRoot(), strength, self.batch, math.inf,
             average_from, int(problem.fit_intercept), state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -322,7 +322,7 @@ def _subgradient_sgd(
             bias_total += eta * bias
             for j in range(w.size):
                 offset[j] -= eta * w[j]
-    return ScaledState(w, offset, 1.0, 0.0, mass, total, bias, bias_total, step, seen, paid)
+    return w, offset, 1.0, 0.0, mass, total, bias, bias_total, step, seen, paid
 
 
 @njit(cache=True, nogil=True)

@@ -85,7 +85,7 @@ def _lazy(
                 v[j] *= scale
                 due[j] = 0.0
             scale, steps = 1.0, 0.0
-    return ProximalState(v, due, scale, steps, bias, step, seen, paid)
+    return v, due, scale, steps, bias, step, seen, paid
 
 
 @njit(cache=True, nogil=True)
@@ -115,7 +115,7 @@ def _eager(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, sta
             w[j] = penalty.prox(w[j], eta, j)
         if fit_bias:
             bias -= min(eta, 1.0 / math.sqrt(step)) * slope_sum
-    return ProximalState(w, state.due, 1.0, 0.0, bias, step, seen, paid)
+    return w, state.due, 1.0, 0.0, bias, step, seen, paid
 
 
 class _Proximal(Solver):
@@ -138,14 +138,14 @@ class _Proximal(Solver):
     def update(self, problem: Problem, state: ProximalState, chunk: Chunk) -> ProximalState:
         schedule = self.schedule or schedules.InverseRoot()  # type: ignore[attr-defined]
         if "lazy" not in problem.penalty.traits:
-            return _eager(
+            return ProximalState(*_eager(
                 *chunk, problem.loss, problem.penalty, schedule, self.batch,
                 problem.fit_intercept, state,
-            )  # fmt: skip
-        return _lazy(
+            ))  # fmt: skip
+        return ProximalState(*_lazy(
             *chunk, problem.loss, problem.penalty, problem.ridge, schedule, self.every,
             self.ceiling, self.batch, problem.fit_intercept, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def finish(self, problem: Problem, state: ProximalState) -> tuple[np.ndarray, float]:
         if "lazy" not in problem.penalty.traits:

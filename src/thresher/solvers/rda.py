@@ -96,7 +96,7 @@ def _dual_averaging(
             for j in range(mean.size):
                 squares[j] += mean[j] * mean[j]
                 mean[j] = 0.0
-    return DualState(g, squares, bias_g, bias_squares, step, seen, paid)
+    return g, squares, bias_g, bias_squares, step, seen, paid
 
 
 @njit(cache=True, nogil=True)
@@ -147,10 +147,10 @@ class _DualAveraging(Solver):
         return DualState(np.zeros(d), np.zeros(d if self.adaptive else 0), 0.0, 0.0, 0, 0, 0.0)
 
     def update(self, problem: Problem, state: DualState, chunk: Chunk) -> DualState:
-        return _dual_averaging(
+        return DualState(*_dual_averaging(
             *chunk, problem.loss, problem.penalty, *self._terms(), self.batch,
             problem.fit_intercept, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def finish(self, problem: Problem, state: DualState) -> tuple[np.ndarray, float]:
         w = np.zeros(problem.n_features)

@@ -145,9 +145,7 @@ def _reweighted(rows, y, weight, order, loss, rule, bias_scale, batch, fit_bias,
                 a += 1
         if fit_bias:
             bias = -bias_g / (bias_scale * math.sqrt(step))
-    return ReweightedState(
-        w, g, thetas, since, active, place, n_active, bias_g, bias, peak, step, seen, paid
-    )
+    return w, g, thetas, since, active, place, n_active, bias_g, bias, peak, step, seen, paid
 
 
 @njit(cache=True, nogil=True)
@@ -191,10 +189,10 @@ class _Reweighted(Solver):
         )  # fmt: skip
 
     def update(self, problem: Problem, state: ReweightedState, chunk: Chunk) -> ReweightedState:
-        return _reweighted(
+        return ReweightedState(*_reweighted(
             *chunk, problem.loss, self.rule(problem), self.bias_scale(), self.batch,
             problem.fit_intercept, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def bias_scale(self) -> float:
         return 1.0
