@@ -25,7 +25,7 @@ import inspect
 import types as pytypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numba
 import numpy as np
@@ -66,7 +66,11 @@ class Term:
     """Base class of everything that plugs into a compiled solver.
 
     Subclasses are ``@dataclass(frozen=True)``; a field is a number, an array or another term.
+    ``derived`` names attributes that ``__post_init__`` works out from the fields: methods see them
+    like fields, parameters and files do not.
     """
+
+    derived: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -80,14 +84,15 @@ class Term:
         # way of ``__dict__``: making it is not safe in Python 3.11 where threads share the term.
         known = getattr(self, "_type", None)
         if known is None:
-            fields = tuple((f.name, _field_type(self, f)) for f in dataclasses.fields(self))  # type: ignore[arg-type]
-            known = TermType(_tag(type(self)), fields)  # type: ignore[arg-type]
+            fields = [(f.name, _field_type(self, f)) for f in dataclasses.fields(self)]  # type: ignore[arg-type]
+            fields += [(name, _value_type(getattr(self, name))) for name in self.derived]
+            known = TermType(_tag(type(self)), tuple(fields))  # type: ignore[arg-type]
             object.__setattr__(self, "_type", known)
         return known
 
     def __getstate__(self) -> dict[str, Any]:
         # The type names a class of this process; another process works out its own.
-        return self.get_params()
+        return self.get_params() | {name: getattr(self, name) for name in self.derived}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Fields by name: what scikit-learn's ``clone`` and nested parameters read."""
@@ -142,9 +147,12 @@ _classes: dict[str, type] = {}  # tag -> class, filled when a term is first type
 
 
 def _field_type(term: Term, field: dataclasses.Field[Any]) -> Any:
-    value = getattr(term, field.name)
     if field.type in _SCALARS:
         return _SCALARS[field.type]
+    return _value_type(getattr(term, field.name))
+
+
+def _value_type(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         # Terms never write to their fields, so a read-only array needs no machine code of its own.
         layout = "C" if value.flags.c_contiguous else "A"

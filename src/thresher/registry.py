@@ -83,6 +83,7 @@ PENALTIES = Names("penalty", "thresher.penalties.Penalty", {
     "weighted_l2": "thresher.penalties.WeightedL2",
     "weighted_l1": "thresher.penalties.WeightedL1",
     "box": "thresher.penalties.Box",
+    "group_l2": "thresher.penalties.GroupL2",
 })  # fmt: skip
 KERNELS = Names("kernel", "thresher.kernels.functions.Kernel", {
     "rbf": "thresher.kernels.functions.RBF",

@@ -28,7 +28,7 @@ import numpy as np
 from thresher import kernels, losses, penalties, registry, schedules, solvers
 from thresher._terms import Term
 from thresher.artifacts.container import BadFile
-from thresher.artifacts.upgrades import current_name
+from thresher.artifacts.upgrades import added_fields, current_name
 
 __all__ = ["UnknownTerm", "decode", "encode"]
 
@@ -262,6 +262,7 @@ class _Decoder:
         names, given = _field_names(cls), parts["fields"]
         if names is None or not isinstance(given, dict):
             raise BadFile(f"{parts['class']!r:.100} is no class of fields")
+        given = added_fields(_qualified(cls)) | given
         _check_names(cls, names, given)
         fields = {name: self.decode(given[name]) for name in names}
         if _qualified(cls) in _own_classes():

@@ -15,7 +15,7 @@ from thresher._rows import Rows
 from thresher._terms import capabilities
 from thresher.losses import Loss
 from thresher.penalties import Penalty
-from thresher.registry import LOSSES, PENALTIES
+from thresher.registry import LOSSES, PENALTIES, SOLVERS
 from thresher.schedules import Schedule
 from thresher.solvers._states import copied
 
@@ -31,6 +31,8 @@ __all__ = [
     "check_compatible",
     "precisions",
 ]
+
+TARGETS = ("classes", "matrix")
 
 State = Any  # a NamedTuple of arrays and counters, one type per solver
 
@@ -61,8 +63,11 @@ class Problem:
     """Minimise  sum_i s_i loss(y_i, w.x_i + b) / sum_i s_i  +  penalty(w)  over w and a free b.
 
     ``tol`` is the accuracy asked for, in the solver's own measure (``Solver.residual``); None: as
-    good as the planned passes get.  With ``outputs`` > 1 the targets are class numbers and one
-    model is learned for each class against the rest.
+    good as the planned passes get.
+
+    ``targets`` "classes": of one output, real numbers (-1 and +1 for two classes); of several,
+    class numbers, and one model is learned for each class against the rest.  "matrix": real
+    numbers, (rows, outputs), and one regression for each column.
     """
 
     loss: Loss
@@ -73,6 +78,7 @@ class Problem:
     seed: int = 0
     tol: float | None = None
     outputs: int = 1
+    targets: str = "classes"
 
     @property
     def ridge(self) -> float:
@@ -89,7 +95,7 @@ class Chunk(NamedTuple):
 
     @property
     def size(self) -> int:
-        return self.y.size
+        return self.y.shape[0]
 
 
 class Record(NamedTuple):
@@ -161,6 +167,8 @@ class Solver:
     sum_fields: ClassVar[frozenset[str]] = frozenset()
     #: merged states give, to rounding, the model of one stream over all rows
     merges_exactly: ClassVar[bool] = False
+    #: what targets it learns: see ``Problem.targets``
+    target_kinds: ClassVar[frozenset[str]] = frozenset({"classes"})
     #: learns all classes in one pass over the rows when the problem has several outputs
     joint: ClassVar[bool] = False
     #: adds rows up by matrix products: where a stream is cut shows in the last digits
@@ -259,12 +267,15 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
                 f"solver {type(solver).__name__} needs a {role} that offers {', '.join(missing)}, "
                 f"which {type(term).__name__} does not; {_alternatives(role, needs)}"
             )
-    weights = getattr(problem.penalty, "weights", None)
-    if weights is not None and weights.size != problem.n_features:
-        raise ValueError(
-            f"{type(problem.penalty).__name__} has {weights.size} weights, "
-            f"but the data has {problem.n_features} features"
-        )
+    for name in ("weights", "groups"):
+        values = getattr(problem.penalty, name, None)
+        if values is not None and values.size != problem.n_features:
+            what = "weights" if name == "weights" else "labels of groups"
+            raise ValueError(
+                f"{type(problem.penalty).__name__} has {values.size} {what}, "
+                f"but the data has {problem.n_features} features"
+            )
+    _check_targets(solver, problem)
     schedule = getattr(solver, "schedule", None)
     if schedule is not None and not isinstance(schedule, Schedule):
         raise TypeError(
@@ -272,6 +283,17 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
             f"got {schedule!r}"
         )
     solver.check(problem)
+
+
+def _check_targets(solver: Solver, problem: Problem) -> None:
+    if problem.targets not in TARGETS:
+        raise ValueError(f"targets must be one of {', '.join(TARGETS)}, got {problem.targets!r}")
+    if problem.targets not in solver.target_kinds:
+        able = [name for name, cls in SOLVERS.items() if problem.targets in cls.target_kinds]
+        raise ValueError(
+            f"solver {type(solver).__name__} does not learn a {problem.targets} of targets; "
+            f"these do: {', '.join(able)}"
+        )
 
 
 def _alternatives(role: str, needs: frozenset[str]) -> str:

@@ -71,6 +71,7 @@ class DirectLeastSquares(Solver):
     penalty_needs = frozenset({"quadratic"})
     default_passes = 1
     joint = True
+    target_kinds = frozenset({"classes", "matrix"})
     by_blocks = True
     sum_fields = frozenset(NormalEquations._fields)
     merges_exactly = True
@@ -156,6 +157,13 @@ def refuse_large_matrix(solver: Solver, d: int, most: int) -> None:
 
 def _targets(problem: Problem, y: np.ndarray) -> np.ndarray:
     """Columns of targets in double precision; -1 / +1 for every class against the rest."""
+    if problem.targets == "matrix":
+        if y.ndim != 2 or y.shape[1] != problem.outputs:
+            raise ValueError(
+                f"targets of shape {y.shape}: a problem of {problem.outputs} outputs needs "
+                f"(rows, {problem.outputs})"
+            )
+        return y.astype(np.float64)
     if problem.outputs == 1:
         return y.astype(np.float64)[:, None]
     return np.where(y[:, None] == np.arange(problem.outputs), 1.0, -1.0)

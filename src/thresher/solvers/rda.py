@@ -10,7 +10,8 @@ ones never do, so the sparsity pattern is identified after finitely many steps. 
 S. Lee's thesis, chapter 2; V. Jumutc's thesis, section 4.1.
 
 Only the gradient sum is stored and weights are worked out when a row asks for them: an update
-costs O(non-zeros of the batch) with any penalty that has a proximal map.
+costs O(non-zeros of the batch) with any penalty that has a proximal map.  A penalty over groups
+asks for all coordinates of the groups that the batch touches: O(their sizes), each once a batch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher.penalties import Penalty
 from thresher.solvers import driver
+from thresher.solvers._batch import add_rows
 from thresher.solvers._states import combined, present
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
@@ -100,7 +103,74 @@ def _dual_averaging(
 
 
 @njit(cache=True, nogil=True)
-def _weights(state, penalty, gamma, rho, logarithmic, adaptive, w):
+def _weights_of_group(gradient, beta, step, rho, penalty, group, block, w):
+    """w at the features of one group; ``block`` has room for them."""
+    start, stop = penalty.pointers[group], penalty.pointers[group + 1]
+    part = block[: stop - start]
+    for k in range(start, stop):
+        u = -gradient[penalty.order[k]] / beta
+        part[k - start] = math.copysign(max(abs(u) - rho, 0.0), u)
+    penalty.prox_block(part, step / beta, group, part)
+    for k in range(start, stop):
+        w[penalty.order[k]] = part[k - start]
+
+
+@njit(cache=True, nogil=True)
+def _dual_averaging_of_groups(
+    rows, y, weight, order, loss, penalty, gamma, rho, logarithmic, batch, fit_bias, state
+):
+    """As ``_dual_averaging``, not adaptive, with the weights of the touched groups in ``w``."""
+    g, bias_g, step = state.gradient, state.bias_gradient, state.step
+    seen, paid = state.seen, state.paid
+    slopes = np.empty(batch)
+    w, block = np.zeros(g.size), np.empty(g.size)
+    known = np.full(penalty.pointers.size - 1, -1)  # the step that a group's weights are of
+    for first in range(0, order.size, batch):
+        size = min(batch, order.size - first)
+        beta = gamma * (1.0 + math.log(max(step, 1))) if logarithmic else gamma * math.sqrt(step)
+        bias = -bias_g / beta if fit_bias and step > 0 else 0.0
+        slope_sum = 0.0
+        for r in range(size):
+            i = order[first + r]
+            p = bias
+            if step > 0:
+                for k in range(rows.start(i), rows.stop(i)):
+                    j = rows.column(i, k)
+                    group = penalty.groups[j]
+                    if known[group] != step:
+                        known[group] = step
+                        _weights_of_group(g, beta, step, rho, penalty, group, block, w)
+                    p += rows.element(i, k) * w[j]
+            paid += weight[i] * loss.value(y[i], p)
+            slopes[r] = weight[i] * loss.deriv(y[i], p) / size
+            slope_sum += slopes[r]
+        seen += size
+        step += 1
+        bias_g += slope_sum
+        add_rows(rows, order, first, size, 1.0, slopes, g)
+    return g, state.squares, bias_g, state.bias_squares, step, seen, paid
+
+
+@njit(cache=True, nogil=True)
+def _weights_of_groups(state, penalty, gamma, rho, logarithmic, w):
+    step, block = state.step, np.empty(w.size)
+    beta = gamma * (1.0 + math.log(step)) if logarithmic else gamma * math.sqrt(step)
+    for group in range(penalty.pointers.size - 1):
+        _weights_of_group(state.gradient, beta, step, rho, penalty, group, block, w)
+
+
+def _weights(
+    state: DualState, penalty: Penalty, gamma: float, rho: float, logarithmic: bool,
+    adaptive: bool, w: np.ndarray,
+) -> None:  # fmt: skip
+    if "grouped" in penalty.traits:
+        _weights_of_groups(state, penalty, gamma, rho, logarithmic, w)
+    else:
+        _weights_of_coordinates(state, penalty, gamma, rho, logarithmic, adaptive, w)
+
+
+@njit(cache=True, nogil=True)
+def _weights_of_coordinates(state, penalty, gamma, rho, logarithmic, adaptive, w):
     step = state.step
     beta = gamma * (1.0 + math.log(step)) if logarithmic else gamma * math.sqrt(step)
     for j in range(w.size):
@@ -147,6 +217,12 @@ class _DualAveraging(Solver):
         return DualState(np.zeros(d), np.zeros(d if self.adaptive else 0), 0.0, 0.0, 0, 0, 0.0)
 
     def update(self, problem: Problem, state: DualState, chunk: Chunk) -> DualState:
+        if "grouped" in problem.penalty.traits:
+            gamma, rho, logarithmic, _ = self._terms()
+            return DualState(*_dual_averaging_of_groups(
+                *chunk, problem.loss, problem.penalty, gamma, rho, logarithmic, self.batch,
+                problem.fit_intercept, state,
+            ))  # fmt: skip
         return DualState(*_dual_averaging(
             *chunk, problem.loss, problem.penalty, *self._terms(), self.batch,
             problem.fit_intercept, state,
@@ -193,6 +269,7 @@ class RDA(_DualAveraging):
     rho: float = 0.0
     growth: str = "root"
     batch: int = 1
+    penalty_needs = frozenset()  # every penalty has a proximal map, of coordinates or of groups
 
     def check(self, problem: Problem) -> None:
         super().check(problem)

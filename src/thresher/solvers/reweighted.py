@@ -329,7 +329,8 @@ class ReweightedL2(_Reweighted):
 
 def _strength(problem: Problem) -> float:
     strength = getattr(problem.penalty, "strength", None)
-    if strength is None or hasattr(problem.penalty, "weights"):
+    own = hasattr(problem.penalty, "weights") or "grouped" in problem.penalty.traits
+    if strength is None or own:
         raise ValueError(
             "the reweighted solvers bring their own penalty and take only its strength: "
             "use penalty='l1' (or 'l2') with alpha"
