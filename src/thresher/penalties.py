@@ -53,7 +53,26 @@ def _sign(w):
 
 
 class Penalty(Term):
-    """Protocol of a separable convex penalty that is smallest at zero."""
+    """Protocol of a separable convex penalty that is smallest at zero.
+
+    A penalty of your own is a frozen dataclass with ``value`` and ``prox``; ``traits`` and the
+    other methods let more solvers take it, see the top of this file.
+
+    Examples
+    --------
+    >>> import math
+    >>> from dataclasses import dataclass
+    >>> from thresher.penalties import Penalty
+    >>> @dataclass(frozen=True)
+    ... class NonNegative(Penalty):
+    ...     strength: float = 1.0
+    ...     def value(self, w, j):
+    ...         return self.strength * w if w >= 0.0 else math.inf
+    ...     def prox(self, w, step, j):
+    ...         return max(w - step * self.strength, 0.0)
+    >>> NonNegative().prox(3.0, 0.5, 0)
+    2.5
+    """
 
     traits: ClassVar[frozenset[str]] = frozenset()
 
@@ -77,7 +96,18 @@ class Penalty(Term):
 
 @dataclass(frozen=True)
 class L2(Penalty):
-    """strength / 2 ||w||^2."""
+    """The ridge: strength / 2 ||w||^2.
+
+    Parameters
+    ----------
+    strength : float, default=1.0
+
+    Examples
+    --------
+    >>> from thresher.penalties import L2
+    >>> L2(0.5).value(-2.0, 0), L2(1.0).prox(3.0, 0.5, 0)
+    (1.0, 2.0)
+    """
 
     strength: float = 1.0
     traits = frozenset({"quadratic", "uniform", "lazy"})
@@ -107,7 +137,18 @@ class L2(Penalty):
 
 @dataclass(frozen=True)
 class L1(Penalty):
-    """strength ||w||_1."""
+    """The lasso: strength ||w||_1, which gives exact zeros.
+
+    Parameters
+    ----------
+    strength : float, default=1.0
+
+    Examples
+    --------
+    >>> from thresher.penalties import L1
+    >>> L1(0.5).value(-2.0, 0), L1(1.0).prox(3.0, 0.5, 0), L1(1.0).prox(0.25, 0.5, 0)
+    (1.0, 2.5, 0.0)
+    """
 
     strength: float = 1.0
     traits = frozenset({"lazy"})
@@ -130,7 +171,20 @@ class L1(Penalty):
 
 @dataclass(frozen=True)
 class ElasticNet(Penalty):
-    """strength (l1_ratio ||w||_1 + (1 - l1_ratio) / 2 ||w||^2)."""
+    """Lasso and ridge: strength (l1_ratio ||w||_1 + (1 - l1_ratio) / 2 ||w||^2).
+
+    Parameters
+    ----------
+    strength : float, default=1.0
+    l1_ratio : float, default=0.5
+        Share of the l1 part, within [0, 1].
+
+    Examples
+    --------
+    >>> from thresher.penalties import ElasticNet
+    >>> ElasticNet(2.0, 0.5).value(-2.0, 0), ElasticNet(2.0, 0.5).prox(3.0, 1.0, 0)
+    (4.0, 1.0)
+    """
 
     strength: float = 1.0
     l1_ratio: float = 0.5
@@ -160,7 +214,21 @@ class ElasticNet(Penalty):
 
 @dataclass(frozen=True, eq=False)
 class WeightedL2(Penalty):
-    """strength / 2 sum_j weights_j w_j^2."""
+    """A ridge for every feature: strength / 2 sum_j weights_j w_j^2.
+
+    Parameters
+    ----------
+    weights : array of shape (n_features,)
+        Numbers of at least 0.
+    strength : float, default=1.0
+
+    Examples
+    --------
+    >>> from thresher.penalties import WeightedL2
+    >>> penalty = WeightedL2([1.0, 4.0], 0.5)
+    >>> print(penalty.value(2.0, 0), penalty.value(2.0, 1))
+    1.0 4.0
+    """
 
     weights: np.ndarray
     strength: float = 1.0
@@ -185,7 +253,21 @@ class WeightedL2(Penalty):
 
 @dataclass(frozen=True, eq=False)
 class WeightedL1(Penalty):
-    """strength sum_j weights_j |w_j|."""
+    """A lasso with a weight for every feature: strength sum_j weights_j |w_j|.
+
+    Parameters
+    ----------
+    weights : array of shape (n_features,)
+        Numbers of at least 0; a feature of weight 0 is not penalised.
+    strength : float, default=1.0
+
+    Examples
+    --------
+    >>> from thresher.penalties import WeightedL1
+    >>> penalty = WeightedL1([0.0, 1.0])
+    >>> print(penalty.prox(3.0, 0.5, 0), penalty.prox(3.0, 0.5, 1))
+    3.0 2.5
+    """
 
     weights: np.ndarray
     strength: float = 1.0
@@ -210,7 +292,19 @@ class WeightedL1(Penalty):
 
 @dataclass(frozen=True)
 class Box(Penalty):
-    """Zero where low <= w_j <= high, infinite elsewhere; the box must hold zero."""
+    """Bounds: zero where low <= w_j <= high, infinite elsewhere; the box must hold zero.
+
+    Parameters
+    ----------
+    low : float, default=-1.0
+    high : float, default=1.0
+
+    Examples
+    --------
+    >>> from thresher.penalties import Box
+    >>> Box(0.0, 2.0).prox(-3.0, 1.0, 0), Box(0.0, 2.0).prox(5.0, 1.0, 0)
+    (0.0, 2.0)
+    """
 
     low: float = -1.0
     high: float = 1.0
@@ -243,6 +337,25 @@ class GroupPenalty(Penalty):
     ``prox_block(v, step, group, out)``
         :math:`\arg\min_u \psi_g(u) + \|u - v\|^2 / (2\,\mathrm{step})`, written to the
         block ``out``, which may be ``v`` itself
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dataclasses import dataclass
+    >>> from thresher.penalties import GroupPenalty
+    >>> @dataclass(frozen=True, eq=False)
+    ... class GroupRidge(GroupPenalty):
+    ...     groups: np.ndarray
+    ...     strength: float = 1.0
+    ...     def __post_init__(self):
+    ...         self._lay_out()
+    ...     def value_block(self, w, group):
+    ...         return 0.5 * self.strength * w.size * np.sum(w * w)
+    ...     def prox_block(self, v, step, group, out):
+    ...         for k in range(v.size):
+    ...             out[k] = v[k] / (1.0 + step * self.strength * v.size)
+    >>> GroupRidge(["a", "b", "a"]).order.tolist()
+    [0, 2, 1]
     """
 
     traits = frozenset({"grouped"})
@@ -272,7 +385,27 @@ class GroupPenalty(Penalty):
 
 @dataclass(frozen=True, eq=False)
 class GroupL2(GroupPenalty):
-    """strength sum_g sqrt(size of g) ||w_g||_2: the group lasso, whole groups become zero."""
+    """The group lasso: strength sum_g sqrt(size of g) ||w_g||_2; whole groups become zero.
+
+    Its proximal map shortens the weights of a group together, v (1 - step weight_g / ||v||)_+.
+
+    Parameters
+    ----------
+    groups : array of shape (n_features,)
+        A label for each feature: those with the same label are one group.
+    strength : float, default=1.0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.penalties import GroupL2, evaluate
+    >>> penalty = GroupL2(["age", "town", "town", "town"], 0.5)
+    >>> penalty.pointers.tolist()
+    [0, 1, 4]
+    >>> w = np.array([3.0, 2.0, -2.0, 1.0])
+    >>> bool(abs(evaluate(penalty, w) - 0.5 * (3.0 + 3.0 * np.sqrt(3.0))) < 1e-12)
+    True
+    """
 
     groups: np.ndarray
     strength: float = 1.0
@@ -323,14 +456,29 @@ def _sum_of_groups(penalty, w):
 
 
 def evaluate(penalty: Penalty, w: np.ndarray) -> float:
-    """psi(w), whether the penalty is one over coordinates or over groups."""
+    """psi(w), whether the penalty is one over coordinates or over groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.penalties import L1, evaluate
+    >>> evaluate(L1(0.5), np.array([3.0, -1.0]))
+    2.0
+    """
     if "grouped" in penalty.traits:
         return float(_sum_of_groups(penalty, w))
     return float(_sum_of_coordinates(penalty, w))
 
 
 def strengthened(penalty: Penalty, alpha: float) -> Penalty:
-    """``penalty`` times ``alpha``, through its field ``strength``."""
+    """``penalty`` times ``alpha``, through its field ``strength``.
+
+    Examples
+    --------
+    >>> from thresher.penalties import L1, strengthened
+    >>> strengthened(L1(0.5), 4.0)
+    L1(strength=2.0)
+    """
     if alpha == 1.0:
         return penalty
     if "strength" not in {f.name for f in dataclasses.fields(penalty)}:  # type: ignore[arg-type]

@@ -107,13 +107,29 @@ class ASSET(Solver):
 
     Parameters
     ----------
-    theta : factor of the steps D_Z / (D_G sqrt(t)); 1 is the theory's, None: chosen on a sample
-    star : steps 1 / (lambda t) and no bias (ASSET*)
-    box : bound B of the bias; None: 1 + the pilot's largest row norm / sqrt(lambda)
-    pilot : rows on which D_G is measured
-    rho : share of the planned visits before the mean begins; in a stream it begins at once
-    start : visit K at which it begins instead
-    first : theta D_Z / D_G; set by ``fit``
+    theta : float or None, default=None
+        Factor of the steps D_Z / (D_G sqrt(t)); 1 is the theory's.  None: chosen on a sample.
+    star : bool, default=False
+        Steps 1 / (lambda t) and no bias (ASSET*).
+    box : float or None, default=None
+        Bound B of the bias.  None: 1 + the pilot's largest row norm / sqrt(lambda).
+    pilot : int, default=1000
+        Rows on which D_G is measured.
+    rho : float, default=0.5
+        Share of the planned visits before the mean begins; in a stream it begins at once.
+    start : int or None, default=None
+        Visit K at which it begins instead.
+    first : float or None, default=None
+        theta D_Z / D_G; set by ``fit``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("hinge", solver="asset", alpha=0.01, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.85)
+    True
     """
 
     theta: float | None = None

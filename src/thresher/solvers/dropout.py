@@ -62,10 +62,29 @@ def _dropout(rows, y, weight, order, loss, lam, batch, radius, fit_bias, seed, s
 
 @dataclass(frozen=True)
 class DropoutPegasos(Solver):
-    """Dropout Pegasos. Cost per update O(d + non-zeros of the batch): raise ``batch`` for large d.
+    """Dropout Pegasos: large weights are shrunk almost every time, tiny ones almost never.
 
     No theory backs it and it produces no zeros; on data with a few strong features it can beat
-    Pegasos (Spambase and CNAE-9 in the thesis).
+    Pegasos (Spambase and CNAE-9 in the thesis).  Cost per update O(d + non-zeros of the batch):
+    raise ``batch`` for large d.
+
+    Parameters
+    ----------
+    batch : int, default=1
+        Rows per update.
+    project : bool, default=True
+        Keep ||w|| within 1/sqrt(lambda).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> from thresher.solvers import DropoutPegasos
+    >>> solver = DropoutPegasos(batch=10)
+    >>> model = LinearClassifier("logistic", solver=solver, alpha=0.1, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.85)
+    True
     """
 
     batch: int = 1

@@ -61,9 +61,23 @@ def _gather(rows, weight, order, block):
 class DirectLeastSquares(Solver):
     """Normal equations by Cholesky: the exact model of the least-squares loss in one pass.
 
+    Learns several classes, or a matrix of real targets, from one matrix of the features.
+
     Parameters
     ----------
-    max_features : refuse more features than this, since the matrix has their square
+    max_features : int, default=20000
+        Refuse more features than this, since the matrix has their square.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> from thresher import LinearRegressor
+    >>> X, y = make_regression(300, 20, noise=5.0, random_state=0)
+    >>> model = LinearRegressor("least_squares", solver="least_squares", alpha=0.0).fit(X, y)
+    >>> from numpy.linalg import norm
+    >>> residual = y - model.predict(X)
+    >>> bool(norm(X.T @ residual) < 1e-6 * norm(X.T @ y))  # the normal equations hold
+    True
     """
 
     max_features: int = 20_000

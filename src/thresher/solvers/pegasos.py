@@ -172,18 +172,31 @@ class Pegasos(_ScaledSolver):
     """Pegasos with any loss: steps 1/(lambda t), optional projection onto the ball 1/sqrt(lambda).
 
     The default learner of SALSA.  Prefer it for its fixed, parameter-free steps; the faster and
-    more accurate default for large data is ``AveragedSGD``.
+    more accurate default for large data is ``AveragedSGD``.  Cost per update: O(non-zeros of the
+    batch).  With a ``WeightedL2`` penalty the same steps run in the coordinates sqrt(lambda_j) w_j,
+    which is the weighted coordinate-wise Pegasos.
 
     Parameters
     ----------
-    batch : rows per update (k)
-    project : keep ||w|| within 1/sqrt(lambda), where the optimum of a loss with l(y, 0) <= 1 lies
-    bias : "gradient" (steps of at most 1/sqrt(t)) or "residual" (the thesis's mean residual of the
-        batch, and of all rows at the end; needs batch > 1 to mean anything)
-    schedule : steps other than 1/(lambda t)
+    batch : int, default=1
+        Rows per update (k).
+    project : bool, default=True
+        Keep ||w|| within 1/sqrt(lambda), where the optimum of a loss with l(y, 0) <= 1 lies.
+    bias : {"gradient", "residual"}, default="gradient"
+        Steps of at most 1/sqrt(t), or the thesis's mean residual of the batch, and of all rows at
+        the end (needs batch > 1 to mean anything).
+    schedule : Schedule or None, default=None
+        Steps other than 1/(lambda t).
 
-    Cost per update: O(non-zeros of the batch).  With a ``WeightedL2`` penalty the same steps run in
-    the coordinates sqrt(lambda_j) w_j, which is the weighted coordinate-wise Pegasos.
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> from thresher.solvers import Pegasos
+    >>> model = LinearClassifier("hinge", solver=Pegasos(batch=10), alpha=0.01, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.85)
+    True
     """
 
     batch: int = 1
@@ -230,10 +243,29 @@ class Pegasos(_ScaledSolver):
 class WeightedPegasos(Solver):
     """Pegasos with a penalty weight per coordinate, lambda_j = alpha * precision_j.
 
-    ``precisions`` is "ard" (automatic relevance determination: the inverse of the learned prior
-    variances), "cv" (coordinate-wise search by cross-validation, for few features) or one positive
-    number per feature.  They are normalised to geometric mean one, so that alpha keeps its meaning.
-    ``prepare`` chooses them; what then runs is ``Pegasos`` with a ``WeightedL2`` penalty.
+    ``prepare`` chooses the precisions; what then runs is ``Pegasos`` with a ``WeightedL2`` penalty.
+
+    Parameters
+    ----------
+    precisions : {"ard", "cv"} or array of shape (n_features,), default="ard"
+        "ard": automatic relevance determination, the inverse of the learned prior variances; "cv":
+        coordinate-wise search by cross-validation, for few features; or positive numbers.  They are
+        normalised to geometric mean one, so that alpha keeps its meaning.
+    batch : int, default=1
+        Rows per update.
+    project : bool, default=True
+        Keep the weights in a ball, as ``Pegasos`` does.
+    bias : {"gradient", "residual"}, default="gradient"
+        As for ``Pegasos``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", solver="weighted_pegasos", alpha=0.1, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.8)
+    True
     """
 
     precisions: Any = "ard"
@@ -270,8 +302,24 @@ class SGD(_ScaledSolver):
 
     Parameters
     ----------
-    schedule : step sizes; None: theta / sqrt(t) with theta chosen on a sample of the rows
-    average_from : first update of the averaging window; None: no average, the last iterate
+    schedule : Schedule or None, default=None
+        Step sizes.  None: theta / sqrt(t) with theta chosen on a sample of the rows.
+    average_from : int or None, default=0
+        First update of the averaging window.  None: no average, the last iterate.
+    batch : int, default=1
+        Rows per update.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> from thresher import schedules
+    >>> from thresher.solvers import SGD
+    >>> solver = SGD(schedules.InverseRoot(0.1), average_from=300)
+    >>> model = LinearClassifier("logistic", solver=solver, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.85)
+    True
     """
 
     schedule: schedules.Schedule | None = None

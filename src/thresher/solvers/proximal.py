@@ -188,8 +188,19 @@ class FOBOS(_Proximal):
 
     Parameters
     ----------
-    schedule : step sizes; None: theta / sqrt(t) with theta chosen on a sample of the rows
-    batch : rows per update
+    schedule : Schedule or None, default=None
+        Step sizes.  None: theta / sqrt(t) with theta chosen on a sample of the rows.
+    batch : int, default=1
+        Rows per update.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", solver="fobos", alpha=0.05, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.85), model.density_ < 1.0
+    (True, True)
     """
 
     schedule: schedules.Schedule | None = None
@@ -199,13 +210,32 @@ class FOBOS(_Proximal):
 
 @dataclass(frozen=True)
 class TruncatedGradient(_Proximal):
-    """SGD whose weights are pulled to zero every so often: at every ``every``-th update, weights of
-    at most ``ceiling`` in size are soft-thresholded by every * eta * strength.
+    """SGD whose weights are pulled to zero every so often.
+
+    At every ``every``-th update, weights of at most ``ceiling`` in size are soft-thresholded by
+    every * eta * strength.
 
     Parameters
     ----------
-    every : updates between truncations (K)
-    ceiling : larger weights are never truncated (theta)
+    schedule : Schedule or None, default=None
+        Step sizes.  None: theta / sqrt(t) with theta chosen on a sample of the rows.
+    every : int, default=10
+        Updates between truncations (K).
+    ceiling : float, default=inf
+        Larger weights are never truncated (theta).
+    batch : int, default=1
+        Rows per update.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> from thresher.solvers import TruncatedGradient
+    >>> solver = TruncatedGradient(every=5)
+    >>> model = LinearClassifier("logistic", solver=solver, alpha=0.05, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.85), model.density_ < 1.0
+    (True, True)
     """
 
     schedule: schedules.Schedule | None = None
