@@ -49,7 +49,28 @@ _SLACK = 1e-12
 
 
 class Loss(Term):
-    """Protocol of a convex loss; see the module's text for the methods."""
+    """Protocol of a convex loss; see the module's text for the methods.
+
+    A loss of your own is a frozen dataclass with ``value`` and ``deriv``, and with those of the
+    optional methods that it can offer.  ``tasks`` says what it is for, ``smoothness`` how much its
+    derivative may change.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from thresher import Loss
+    >>> @dataclass(frozen=True)
+    ... class Absolute(Loss):
+    ...     tasks = frozenset({"regression"})
+    ...
+    ...     def value(self, y, p):
+    ...         return abs(p - y)
+    ...
+    ...     def deriv(self, y, p):
+    ...         return 1.0 if p > y else -1.0
+    >>> Absolute().value(2.0, 1.5)
+    0.5
+    """
 
     tasks: ClassVar[frozenset[str]] = frozenset({"classification"})
     #: Lipschitz constant of ``deriv`` in p; infinite where the loss has kinks.
@@ -70,7 +91,14 @@ class Loss(Term):
 
 @dataclass(frozen=True)
 class Hinge(Loss):
-    """max(0, 1 - yp): the support vector machine."""
+    """max(0, 1 - yp): the support vector machine.
+
+    Examples
+    --------
+    >>> from thresher import Hinge
+    >>> Hinge().value(1.0, 0.25), Hinge().deriv(1.0, 0.25), Hinge().value(1.0, 3.0)
+    (0.75, -1.0, 0.0)
+    """
 
     def value(self, y, p):
         return max(0.0, 1.0 - y * p)
@@ -94,6 +122,18 @@ class Pinball(Loss):
 
     Also charging the points beyond the margin makes the solution depend on quantiles instead of on
     the few extreme points, hence robust to label noise.  Jumutc, Huang and Suykens (2013).
+
+    Parameters
+    ----------
+    tau : float, default=0.5
+        Slope beyond the margin, in [0, 1].
+
+    Examples
+    --------
+    >>> from thresher import Pinball
+    >>> loss = Pinball(tau=0.5)
+    >>> loss.value(1.0, 0.25), loss.value(1.0, 3.0)
+    (0.75, 1.0)
     """
 
     tau: float = 0.5
@@ -124,7 +164,14 @@ class Pinball(Loss):
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
-    """max(0, 1 - yp)^2."""
+    """max(0, 1 - yp)^2: the hinge without its kink.
+
+    Examples
+    --------
+    >>> from thresher import SquaredHinge
+    >>> SquaredHinge().value(1.0, 0.5), SquaredHinge().deriv(1.0, 0.5)
+    (0.25, -1.0)
+    """
 
     smoothness = 2.0
 
@@ -149,7 +196,14 @@ class SquaredHinge(Loss):
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """log(1 + exp(-yp)); its link is the logistic function."""
+    """log(1 + exp(-yp)); its link is the logistic function.
+
+    Examples
+    --------
+    >>> from thresher import Logistic
+    >>> Logistic().deriv(1.0, 0.0), Logistic().link(0.0)
+    (-0.5, 0.5)
+    """
 
     smoothness = 0.25
 
@@ -206,7 +260,14 @@ class Logistic(Loss):
 
 @dataclass(frozen=True)
 class ModifiedHuber(Loss):
-    """max(0, 1 - yp)^2, continued as the line -4yp where yp < -1; Zhang (2004)."""
+    """max(0, 1 - yp)^2, continued as the line -4yp where yp < -1; Zhang (2004).
+
+    Examples
+    --------
+    >>> from thresher import ModifiedHuber
+    >>> ModifiedHuber().value(1.0, 0.5), ModifiedHuber().value(1.0, -3.0)
+    (0.25, 12.0)
+    """
 
     smoothness = 2.0
 
@@ -238,7 +299,14 @@ class ModifiedHuber(Loss):
 
 @dataclass(frozen=True)
 class LeastSquares(Loss):
-    """(p - y)^2 / 2: ridge regression, and the LS-SVM when y is a label."""
+    """(p - y)^2 / 2: ridge regression, and the LS-SVM when y is a label.
+
+    Examples
+    --------
+    >>> from thresher import LeastSquares
+    >>> LeastSquares().value(2.0, 5.0), LeastSquares().deriv(2.0, 5.0)
+    (4.5, 3.0)
+    """
 
     traits = frozenset({"square"})  # a model can be found by one direct solve
     tasks = frozenset({"classification", "regression"})
@@ -262,7 +330,20 @@ class LeastSquares(Loss):
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2)."""
+    """r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2): outliers pull with bounded force.
+
+    Parameters
+    ----------
+    delta : float, default=1.35
+        Residual, in the units of the target, from which on the loss is a line.
+
+    Examples
+    --------
+    >>> from thresher import Huber
+    >>> loss = Huber(delta=1.0)
+    >>> loss.value(0.0, 0.5), loss.value(0.0, 10.0), loss.deriv(0.0, 10.0)
+    (0.125, 9.5, 1.0)
+    """
 
     delta: float = 1.35
     tasks = frozenset({"classification", "regression"})
@@ -293,7 +374,20 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(Loss):
-    """max(0, |r| - epsilon): support vector regression; epsilon = 0 is the absolute error."""
+    """max(0, |r| - epsilon): support vector regression; epsilon = 0 is the absolute error.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+        Half the width of the tube in which residuals cost nothing, in the units of the target.
+
+    Examples
+    --------
+    >>> from thresher import EpsilonInsensitive
+    >>> loss = EpsilonInsensitive(epsilon=0.5)
+    >>> loss.value(1.0, 1.25), loss.value(1.0, 3.0)
+    (0.0, 1.5)
+    """
 
     epsilon: float = 0.1
     tasks = frozenset({"regression"})
@@ -324,7 +418,20 @@ class EpsilonInsensitive(Loss):
 
 @dataclass(frozen=True)
 class SquaredEpsilonInsensitive(Loss):
-    """max(0, |r| - epsilon)^2."""
+    """max(0, |r| - epsilon)^2: support vector regression without kinks.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+        Half the width of the tube in which residuals cost nothing, in the units of the target.
+
+    Examples
+    --------
+    >>> from thresher import SquaredEpsilonInsensitive
+    >>> loss = SquaredEpsilonInsensitive(epsilon=0.5)
+    >>> loss.value(1.0, 1.25), loss.value(1.0, 3.0)
+    (0.0, 2.25)
+    """
 
     epsilon: float = 0.1
     tasks = frozenset({"regression"})

@@ -21,9 +21,12 @@ class Names(Mapping[str, Any]):
 
     Parameters
     ----------
-    role : what the classes are for a user, "loss"
-    base : where the class lives that all of them are made from, "thresher.losses.Loss"
-    entries : name of each class -> where it lives
+    role : str
+        What the classes are for a user: "loss".
+    base : str
+        Where the class lives that all of them are made from: "thresher.losses.Loss".
+    entries : dict of str
+        Name of each class -> where it lives.
 
     Examples
     --------
@@ -128,8 +131,10 @@ def register(name: str, cls: type) -> type:
 
     Parameters
     ----------
-    name : the name, ``loss="name"`` or ``--loss name`` from now on
-    cls : a Loss, Penalty, Kernel, FeatureMap or Solver class
+    name : str
+        ``loss="name"`` or ``--loss name`` from now on.
+    cls : type
+        A class of Loss, Penalty, Kernel, FeatureMap or Solver.
 
     Examples
     --------
@@ -152,7 +157,17 @@ def register(name: str, cls: type) -> type:
 
 
 def resolve(value: Any, base: type, option: str, **defaults: Any) -> Any:
-    """Turn a name into an object (with ``defaults`` where its class has such fields).
+    """Turn a name into an object.
+
+    Parameters
+    ----------
+    value : str or object
+        A name, or an object of the role, which is returned as it is.
+    base : type
+        Loss, Penalty, Kernel, FeatureMap or Solver.
+    option : str
+        What the user calls it, for the words of an error.
+    **defaults : fields of the object, where its class has such fields
 
     Examples
     --------

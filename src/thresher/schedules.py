@@ -12,7 +12,21 @@ __all__ = ["Constant", "InverseRoot", "InverseTime", "Pegasos", "Schedule"]
 
 
 class Schedule(Term):
-    """Protocol of a step-size schedule."""
+    """Protocol of a step-size schedule: a frozen dataclass with one method, ``at(t)``.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from thresher.schedules import Schedule
+    >>> @dataclass(frozen=True)
+    ... class Halving(Schedule):
+    ...     every: int = 1000
+    ...
+    ...     def at(self, t):
+    ...         return 0.5 ** (t // self.every)
+    >>> Halving().at(2500)
+    0.25
+    """
 
     def at(self, t):
         raise NotImplementedError
@@ -20,7 +34,19 @@ class Schedule(Term):
 
 @dataclass(frozen=True)
 class Pegasos(Schedule):
-    """1 / (strength t): the step of Pegasos for an objective of that strong convexity."""
+    """1 / (strength t): the step of Pegasos for an objective of that strong convexity.
+
+    Parameters
+    ----------
+    strength : float
+        Of the quadratic penalty, positive.
+
+    Examples
+    --------
+    >>> from thresher.schedules import Pegasos
+    >>> Pegasos(strength=0.01).at(1), Pegasos(strength=0.01).at(50)
+    (100.0, 2.0)
+    """
 
     strength: float
 
@@ -33,7 +59,19 @@ class Pegasos(Schedule):
 
 @dataclass(frozen=True)
 class InverseTime(Schedule):
-    """theta / t."""
+    """theta / t: for a strongly convex objective whose strength is not known.
+
+    Parameters
+    ----------
+    theta : float, default=1.0
+        Length of the first step.
+
+    Examples
+    --------
+    >>> from thresher.schedules import InverseTime
+    >>> InverseTime(theta=2.0).at(8)
+    0.25
+    """
 
     theta: float = 1.0
 
@@ -46,7 +84,19 @@ class InverseTime(Schedule):
 
 @dataclass(frozen=True)
 class InverseRoot(Schedule):
-    """theta / sqrt(t): the robust choice for a convex objective."""
+    """theta / sqrt(t): the robust choice for a convex objective.
+
+    Parameters
+    ----------
+    theta : float, default=1.0
+        Length of the first step.
+
+    Examples
+    --------
+    >>> from thresher.schedules import InverseRoot
+    >>> InverseRoot(theta=2.0).at(16)
+    0.5
+    """
 
     theta: float = 1.0
 
@@ -59,7 +109,19 @@ class InverseRoot(Schedule):
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """theta."""
+    """theta, always: follows a target that moves, and never comes to rest.
+
+    Parameters
+    ----------
+    theta : float, default=0.1
+        Length of every step.
+
+    Examples
+    --------
+    >>> from thresher.schedules import Constant
+    >>> Constant(theta=0.5).at(1), Constant(theta=0.5).at(1000)
+    (0.5, 0.5)
+    """
 
     theta: float = 0.1
 

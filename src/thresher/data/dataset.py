@@ -25,7 +25,26 @@ _WINDOW_BYTES, _WINDOW_ROWS = 32 << 20, 1 << 17
 
 
 class Batch(NamedTuple):
-    """Some consecutive rows; ``first`` is the number of the first, counted from 0."""
+    """Some consecutive rows of a data set.
+
+    Parameters
+    ----------
+    rows : dense or CSR rows, as the solvers take them
+    y : array or None
+        Targets: numbers, or the codes of classes.
+    weight : array or None
+        None: every row counts once.
+    first : int
+        Number of the first row, counted from 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import open_data
+    >>> batch = open_data(np.eye(3), [0.5, 1.5, 2.5]).head(2)
+    >>> batch.size, batch.rows.shape, batch.y.tolist(), batch.first
+    (2, (2, 3), [0.5, 1.5], 0)
+    """
 
     rows: Rows
     y: np.ndarray | None
@@ -34,6 +53,7 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> int:
+        """Number of rows."""
         return self.rows.shape[0]
 
 
@@ -51,6 +71,24 @@ class DataSet:
     """Examples of a known schema, read anew on every iteration.
 
     Made by :func:`thresher.data.open_data`.
+
+    Parameters
+    ----------
+    source : reader of one format
+    schema : Schema
+    bad : account of the rows that were left out
+    chunk_bytes : int, default=64 MiB
+        About how much memory a chunk takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import open_data
+    >>> data = open_data(np.eye(3), [0, 1, 1])
+    >>> data.n_rows, data.schema.n_features
+    (3, 3)
+    >>> data.scan().class_counts.tolist()
+    [1, 2]
     """
 
     source: Source
@@ -60,6 +98,7 @@ class DataSet:
 
     @property
     def name(self) -> str:
+        """What messages call it: a file's name, or what kind of data it is."""
         return self.source.name
 
     @property

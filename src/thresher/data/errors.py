@@ -12,7 +12,16 @@ _SHOWN = 5
 
 
 class DataError(ValueError):
-    """Data that cannot be read as asked; the message names file, line, column and value."""
+    """Data that cannot be read as asked; the message names file, line, column and value.
+
+    Examples
+    --------
+    >>> from thresher import Schema
+    >>> Schema().column("age")
+    Traceback (most recent call last):
+        ...
+    thresher.data.errors.DataError: no column 'age': there are none
+    """
 
 
 class BadCell(NamedTuple):

@@ -31,6 +31,25 @@ class Moments(NamedTuple):
     """Weighted mean and centred second moment of the stored elements of each column.
 
     Elements that are not stored are zeros; :meth:`mean_and_deviation` adds them as a second group.
+
+    Parameters
+    ----------
+    mass : array of shape (n_features,)
+        Sum of the weights of the stored elements.
+    mean : array of shape (n_features,)
+    square : array of shape (n_features,)
+        Weighted sum of the squared distances from the mean.
+    total : float
+        Sum of the weights of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import open_data
+    >>> moments = open_data(np.array([[1.0, 0.0], [3.0, 0.0]])).scan().moments
+    >>> mean, deviation = moments.mean_and_deviation()
+    >>> mean.tolist(), deviation.tolist()
+    ([2.0, 0.0], [1.0, 0.0])
     """
 
     mass: np.ndarray
@@ -40,6 +59,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def empty(cls, n_features: int) -> Moments:
+        """Those of no rows."""
         return cls(np.zeros(n_features), np.zeros(n_features), np.zeros(n_features), 0.0)
 
     def updated(self, rows: Rows, weight: np.ndarray | None = None) -> Moments:

@@ -65,29 +65,52 @@ def open_data(
     Parameters
     ----------
     data : path, glob, list of them, "-" (standard input), a remote URL, a data frame, or a matrix
-    y, weight : targets and row weights of a matrix; ``weight`` names a column otherwise
-    target : the column to predict, by name or by number (from 1, or -1 for the last)
-    ignore : columns to leave out
-    types : what columns are, {"zip": "category", "city": "hashed:18", "day": "date"}
-    task : "classification" or "regression"; None: by the target's values
-    classes : the labels, where the first rows may not have all of them
-    missing : "mean" (with a feature that says so; categories get one of their own),
-        "most_frequent", or "error"
-    max_categories : a text column keeps so many of its most frequent values, the others share one
-    hash_bits : hash text columns into 2^bits features instead of listing their values
-    nulls : what a missing value looks like in text
-    on_bad_rows : "error" or "skip" (they are counted in ``bad``)
-    schema : of a trained model, instead of reading one off the data
-    format : one of csv, svmlight, parquet, arrow, npz, rows; None: by the name, then the content
-    delimiter, header, encoding : of delimited text; the first two are detected when None
-    zero_based, n_features : of svmlight text; read off the files when None
-    chunk_bytes : about how much memory a chunk takes
-    block_bytes : about how much is read at once; the rows do not depend on it
-    cache : keep the parsed rows in a binary file beside the source and read that from then on
+    y : array or None, default=None
+        Targets of a matrix.
+    target : str, int or None, default=None
+        The column to predict, by name or by number (from 1, or -1 for the last).
+    weight : array, str or None, default=None
+        Row weights of a matrix; otherwise the name of their column.
+    ignore : collection of str, default=()
+        Columns to leave out.
+    types : dict or None, default=None
+        What columns are: ``{"zip": "category", "city": "hashed:18", "day": "date"}``.
+    task : {"classification", "regression"} or None, default=None
+        None: by the target's values.
+    classes : sequence, default=()
+        The labels, where the first rows may not have all of them.
+    missing : {"mean", "most_frequent", "error"}, default="mean"
+        What becomes of missing values.  With "mean" a feature says so; categories get one of their
+        own.
+    max_categories : int, default=256
+        A text column keeps so many of its most frequent values; the others share one.
+    hash_bits : int or None, default=None
+        Hash text columns into 2^bits features instead of listing their values.
+    nulls : sequence of str
+        What a missing value looks like in text: an empty cell, ?, NA and their like by default.
+    on_bad_rows : {"error", "skip"}, default="error"
+        Rows that are skipped are counted in ``bad``.
+    schema : Schema or None, default=None
+        That of a trained model, instead of reading one off the data.
+    format : {"csv", "svmlight", "parquet", "arrow", "npz", "rows"} or None, default=None
+        None: by the name, then by the content.
+    delimiter, header : str and bool, or None, default=None
+        Of delimited text; None: detected.
+    encoding : str, default="utf-8"
+        Of delimited and of svmlight text.
+    zero_based, n_features : bool and int, or None, default=None
+        Of svmlight text; None: read off the files.
+    chunk_bytes : int, default=64 MiB
+        About how much memory a chunk takes.
+    block_bytes : int, default=4 MiB
+        About how much is read at once; the rows do not depend on it.
+    cache : bool, default=False
+        Keep the parsed rows in a binary file beside the source, and read that from then on.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from thresher import open_data
     >>> data = open_data(np.eye(3), [0, 1, 1])
     >>> data.schema.target.classes
     (0, 1)

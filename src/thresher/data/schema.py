@@ -38,8 +38,28 @@ NULLS = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
 class Column:
     """One column of a table.
 
-    ``values`` are the categories, or the two spellings (false, true) of a boolean; ``fill`` takes
-    the place of a missing number or is the position of the most frequent category.
+    Parameters
+    ----------
+    name : str
+    kind : {"number", "boolean", "date", "category", "hashed", "ignored"}
+    values : tuple of str, default=()
+        The categories, or the two spellings (false, true) of a boolean.
+    bits : int, default=0
+        Of a hashed column: it has 2^bits features.
+    missing : {"mean", "most_frequent", "error"}, default="mean"
+        What becomes of missing values.
+    flag : bool, default=False
+        The column has a feature of its own for "missing".
+    fill : float, default=0.0
+        Takes the place of a missing number, or is the position of the most frequent category.
+    note : str, default=""
+        A remark for people.
+
+    Examples
+    --------
+    >>> from thresher.data import Column
+    >>> Column("colour", "category", ("blue", "red")).feature_names()
+    ['colour=blue', 'colour=red', 'colour=(other)']
     """
 
     name: str
@@ -71,6 +91,7 @@ class Column:
         return [word for words in rounds for word in words]
 
     def feature_names(self) -> list[str]:
+        """Names of the features that it becomes, in order."""
         missing = [f"{self.name} is missing"] if self.flag else []
         if self.kind == "category":
             named = [f"{self.name}={value}" for value in self.values]
@@ -80,6 +101,7 @@ class Column:
         return [] if self.kind == "ignored" else [self.name, *missing]
 
     def describe(self) -> str:
+        """What it is taken as, in a few words."""
         text = self.kind
         if self.kind == "category":
             text += f", {len(self.values)} values"
@@ -97,7 +119,21 @@ class Column:
 
 @dataclass(frozen=True)
 class Target:
-    """The column to predict; ``classes`` in the order of their codes, empty for regression."""
+    """The column to predict.
+
+    Parameters
+    ----------
+    name : str
+    task : {"classification", "regression"}
+    classes : tuple of str or of numbers, default=()
+        The labels in the order of their codes; empty for regression.
+
+    Examples
+    --------
+    >>> from thresher.data import Target
+    >>> Target("income", "classification", ("<=50K", ">50K")).by_words
+    True
+    """
 
     name: str
     task: str
@@ -113,8 +149,32 @@ class Target:
 class Schema:
     """How examples become rows: a table by its columns, or a matrix that is taken as it is.
 
-    ``layout`` is "dense" or "sparse": the rows' representation, chosen by their share of non-zeros.
-    ``row_bytes`` is about what one row takes in memory.
+    Parameters
+    ----------
+    columns : tuple of Column, default=()
+        Of a table, in the order of the file.
+    target : Target or None, default=None
+    weight : str or None, default=None
+        The column of row weights.
+    matrix_features : int or None, default=None
+        Number of features of a matrix (svmlight text, arrays); None for a table.
+    first_index : {0, 1}, default=1
+        Number of the first feature in svmlight text.
+    layout : {"dense", "sparse"}, default="dense"
+        The rows' representation, chosen by their share of non-zeros.
+    row_bytes : int, default=8
+        About what one row takes in memory.
+    nulls : tuple of str
+        What a missing value looks like in text: an empty cell, ?, NA and their like by default.
+
+    Examples
+    --------
+    >>> from thresher.data import Column, Schema
+    >>> schema = Schema((Column("age", "number"), Column("sex", "category", ("f", "m"))))
+    >>> schema.n_features, schema.feature_names()
+    (4, ['age', 'sex=f', 'sex=m', 'sex=(other)'])
+    >>> Schema.from_json(schema.to_json()) == schema
+    True
     """
 
     columns: tuple[Column, ...] = ()
@@ -128,6 +188,7 @@ class Schema:
 
     @property
     def is_table(self) -> bool:
+        """Named columns, not a matrix."""
         return self.matrix_features is None
 
     @cached_property
@@ -137,16 +198,19 @@ class Schema:
 
     @cached_property
     def n_features(self) -> int:
+        """Number of features of a row."""
         if self.matrix_features is not None:
             return self.matrix_features
         return sum(c.width for c in self.features)
 
     def feature_names(self) -> list[str] | None:
+        """Names of all features, in order; None for a matrix."""
         if not self.is_table:
             return None
         return [name for c in self.features for name in c.feature_names()]
 
     def column(self, name: str) -> Column:
+        """The column of that name; a DataError suggests the nearest if there is none."""
         found = next((c for c in self.columns if c.name == name), None)
         if found is None:
             raise DataError(f"no column {name!r}: {nearest(name, self.names)}")
@@ -154,9 +218,11 @@ class Schema:
 
     @property
     def names(self) -> list[str]:
+        """Names of the columns."""
         return [c.name for c in self.columns]
 
     def without_target(self) -> Schema:
+        """The same for data that has neither targets nor weights."""
         return replace(self, target=None, weight=None)
 
     # ------------------------------------------------------------ as JSON

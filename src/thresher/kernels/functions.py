@@ -29,7 +29,25 @@ __all__ = ["RBF", "Cosine", "Exponential", "Kernel", "Linear", "Polynomial", "Si
 
 
 class Kernel(Term):
-    """Protocol of a kernel; see the module's text."""
+    """Protocol of a kernel: a frozen dataclass with one method, ``of(inner, sq_x, sq_z)``.
+
+    ``traits`` holds "radial" for a function of the distance alone and "positive" for a positive
+    definite kernel; some maps and some ways to keep a budget ask for one of them.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from thresher import Kernel
+    >>> @dataclass(frozen=True)
+    ... class Cauchy(Kernel):
+    ...     gamma: float = 1.0
+    ...     traits = frozenset({"radial", "positive"})
+    ...
+    ...     def of(self, inner, sq_x, sq_z):
+    ...         return 1.0 / (1.0 + self.gamma * max(sq_x + sq_z - 2.0 * inner, 0.0))
+    >>> Cauchy().of(1.0, 1.0, 1.0), Cauchy(gamma=3.0).of(0.0, 1.0, 0.0)
+    (1.0, 0.25)
+    """
 
     #: "radial": a function of the distance alone; "positive": positive definite
     traits: ClassVar[frozenset[str]] = frozenset()
@@ -40,7 +58,21 @@ class Kernel(Term):
 
 @dataclass(frozen=True)
 class RBF(Kernel):
-    r"""Gaussian: :math:`\exp(-\gamma \|x-z\|^2)`."""
+    r"""Gaussian: :math:`\exp(-\gamma \|x-z\|^2)`.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        Factor of the squared distance.
+
+    Examples
+    --------
+    >>> from thresher import RBF
+    >>> RBF(gamma=2.0).of(1.0, 1.0, 1.0)  # of a point with itself
+    1.0
+    >>> RBF.from_sigma(0.5)
+    RBF(gamma=2.0)
+    """
 
     gamma: float = 1.0
     traits = frozenset({"radial", "positive"})
@@ -56,7 +88,19 @@ class RBF(Kernel):
 
 @dataclass(frozen=True)
 class Exponential(Kernel):
-    r"""Exponential, or Laplacian of the Euclidean distance: :math:`\exp(-\gamma \|x-z\|)`."""
+    r"""Exponential, or Laplacian of the Euclidean distance: :math:`\exp(-\gamma \|x-z\|)`.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        Factor of the distance.
+
+    Examples
+    --------
+    >>> from thresher import Exponential
+    >>> round(Exponential(gamma=0.5).of(0.0, 4.0, 0.0), 4)  # at distance 2
+    0.3679
+    """
 
     gamma: float = 1.0
     traits = frozenset({"radial", "positive"})
@@ -67,7 +111,22 @@ class Exponential(Kernel):
 
 @dataclass(frozen=True)
 class Polynomial(Kernel):
-    r"""Polynomial: :math:`(\gamma\, x \cdot z + c)^{degree}`, with a whole degree."""
+    r"""Polynomial: :math:`(\gamma\, x \cdot z + c)^{degree}`.
+
+    Parameters
+    ----------
+    degree : int, default=2
+    gamma : float, default=1.0
+        Factor of the inner product.
+    intercept : float, default=1.0
+        The constant c; 0 leaves only products of exactly ``degree`` features.
+
+    Examples
+    --------
+    >>> from thresher import Polynomial
+    >>> Polynomial(degree=3).of(1.0, 1.0, 1.0)
+    8.0
+    """
 
     degree: int = 2
     gamma: float = 1.0
@@ -84,7 +143,14 @@ class Polynomial(Kernel):
 
 @dataclass(frozen=True)
 class Linear(Kernel):
-    r"""The inner product itself."""
+    r"""The inner product itself, :math:`x \cdot z`.
+
+    Examples
+    --------
+    >>> from thresher import Linear
+    >>> Linear().of(3.0, 9.0, 1.0)
+    3.0
+    """
 
     traits = frozenset({"positive"})
 
@@ -94,7 +160,21 @@ class Linear(Kernel):
 
 @dataclass(frozen=True)
 class Sigmoid(Kernel):
-    r"""Hyperbolic tangent: :math:`\tanh(\gamma\, x \cdot z + c)`; not positive definite."""
+    r"""Hyperbolic tangent: :math:`\tanh(\gamma\, x \cdot z + c)`; not positive definite.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        Factor of the inner product.
+    intercept : float, default=0.0
+        The constant c.
+
+    Examples
+    --------
+    >>> from thresher import Sigmoid
+    >>> Sigmoid(intercept=-1.0).of(1.0, 1.0, 1.0)
+    0.0
+    """
 
     gamma: float = 1.0
     intercept: float = 0.0
@@ -105,7 +185,14 @@ class Sigmoid(Kernel):
 
 @dataclass(frozen=True)
 class Cosine(Kernel):
-    r"""Cosine of the angle: :math:`x \cdot z / (\|x\| \|z\|)`, zero where a norm is."""
+    r"""Cosine of the angle: :math:`x \cdot z / (\|x\| \|z\|)`, zero where a norm is.
+
+    Examples
+    --------
+    >>> from thresher import Cosine
+    >>> Cosine().of(6.0, 9.0, 4.0), Cosine().of(0.0, 0.0, 4.0)
+    (1.0, 0.0)
+    """
 
     traits = frozenset({"positive"})
 

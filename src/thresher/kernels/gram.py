@@ -32,10 +32,29 @@ _WIDE = 1 << 26  # most elements of the points' transpose, beside sparse rows, a
 
 
 def gram(kernel: Kernel, X: Any, Z: Any = None, *, out: np.ndarray | None = None) -> np.ndarray:
-    """The matrix k(x_i, z_j) of the rows of X and Z (None: X itself), in the precision of X.
+    """The matrix k(x_i, z_j) of the rows of X and Z, in the precision of X.
 
-    X and Z are float arrays or SciPy CSR containers, in any combination.  To meet the same Z many
-    times, keep a :class:`Points` instead: it prepares the norms and the layout of Z once.
+    To meet the same Z many times, keep a :class:`Points` instead: it prepares the norms and the
+    layout of Z once.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : float array or SciPy CSR container of shape (n, n_features)
+    Z : float array, SciPy CSR container or None, default=None
+        Of shape (m, n_features); None: X itself.
+    out : array of shape (n, m) or None, default=None
+        Where to write the values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import Linear
+    >>> from thresher.maps import gram
+    >>> X = np.array([[1.0, 0.0], [1.0, 2.0]])
+    >>> gram(Linear(), X)
+    array([[1., 1.],
+           [1., 5.]])
     """
     return Points(kernel, X if Z is None else Z, X.dtype)(X, out)
 
@@ -60,6 +79,23 @@ class Points:
 
     For a kernel of the distance alone, dense rows and points are taken relative to the points'
     mean: far from the origin distances would otherwise drown in the rounding of the norms.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    Z : float array or SciPy CSR container of shape (m, n_features)
+        The points.
+    dtype : dtype or None, default=None
+        Precision of the values; None: that of Z.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import Linear
+    >>> from thresher.maps import Points
+    >>> points = Points(Linear(), np.eye(2))
+    >>> points(np.array([[3.0, 4.0]]))
+    array([[3., 4.]])
     """
 
     def __init__(self, kernel: Kernel, Z: Any, dtype: Any = None):

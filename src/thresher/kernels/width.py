@@ -57,7 +57,28 @@ def _has_gamma(cls: Any) -> bool:
 
 
 def median_gamma(kernel: Kernel, X: Any, seed: int = 0) -> float:
-    """The width of the module's text; 1 where all rows are the same point."""
+    """The width by the median heuristic; 1 where all rows are the same point.
+
+    One over the median squared distance between pairs of rows for a radial kernel (over the median
+    distance for ``Exponential``), and one over the mean squared norm for the others.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its own gamma does not matter.
+    X : float array or SciPy CSR container
+        At most 1000 of its rows are looked at.
+    seed : int, default=0
+        Of the choice of these rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import RBF
+    >>> from thresher.maps import median_gamma
+    >>> median_gamma(RBF(), np.array([[0.0], [2.0]]))
+    0.25
+    """
     n = X.shape[0]
     if n > _SAMPLE:
         X = X[np.sort(generator(seed, 11).choice(n, _SAMPLE, replace=False))]

@@ -22,7 +22,30 @@ __all__ = ["CRITERIA", "Criterion", "auc", "resolve_criterion", "sparse_error"]
 
 @dataclass(frozen=True)
 class Criterion:
-    """A name, a direction and a judge ``judge(estimator, X, y, weight) -> float``."""
+    """What a search minimises or maximises.
+
+    Parameters
+    ----------
+    name : str
+    judge : callable
+        ``judge(estimator, X, y, weight) -> float`` of a fitted estimator on held-out rows.
+    maximise : bool, default=False
+    task : {"classification", "regression"} or None, default=None
+        None: for both.
+    needs : tuple of str, default=("predict",)
+        The estimator has one of these methods.
+    blind : bool, default=False
+        It looks at the rows through the estimator only: mapped rows serve as well.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyRegressor
+    >>> from thresher.search import Criterion
+    >>> worst = Criterion("worst", lambda model, X, y, weight: abs(model.predict(X) - y).max())
+    >>> X, y = [[0.0], [1.0]], [1.0, 3.0]
+    >>> worst(DummyRegressor().fit(X, y), X, y)
+    1.0
+    """
 
     name: str
     judge: Callable[[Any, Any, np.ndarray, np.ndarray | None], float]
@@ -121,7 +144,19 @@ def auc(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> float |
 
 
 def sparse_error(kappa: float | None = None) -> Criterion:
-    """Error plus sparsity with the given weight; None: 0.05 for dense, 0.20 for sparse rows."""
+    r"""The criterion :math:`(1 - \kappa)\, \text{error} + \kappa\, \text{nnz}(w) / d`.
+
+    Parameters
+    ----------
+    kappa : float or None, default=None
+        Weight of the sparsity, in [0, 1]; None: 0.05 for dense and 0.20 for sparse rows.
+
+    Examples
+    --------
+    >>> from thresher.search import sparse_error
+    >>> sparse_error(0.1).name
+    'sparse_error(0.1)'
+    """
     if kappa is not None and not 0.0 <= kappa <= 1.0:
         raise ValueError(f"kappa must lie between 0 and 1, got {kappa}")
 

@@ -18,9 +18,9 @@ trials instead of thousands: the first generation is a Latin hypercube; T_ac sta
 variance of its energies is right, so that energies may have any unit; half of the steps (``pull``)
 start from the best chain's point instead of the chain's own; of several steps that a chain might
 take (``candidates``), it takes the one that the trials so far let look most promising
-(``promise.py``); steps over the edge of the cube end on it, since the ends of a range (the pure l1
-penalty, say) are often best; and the first steps are wider, T_gen0 = 0.3 for their 0.1.  Which of
-several steps is taken changes the proposals only, not the rule by which they are accepted.
+(``acquisition.py``); steps over the edge of the cube end on it, since the ends of a range (the pure
+l1 penalty, say) are often best; and the first steps are wider, T_gen0 = 0.3 for their 0.1.  Which
+of several steps is taken changes the proposals only, not the rule by which they are accepted.
 
 Nothing is stored but the trials.  Trial t is the move number t // q of chain t % q; the chains are
 replayed from the study's trials, with random numbers that are a function of the seed, the number of
@@ -107,6 +107,23 @@ class KeyedRandomSampler(BaseSampler):
 
     Unlike ``optuna.samplers.RandomSampler`` a resumed study goes on where it stopped instead of
     repeating its first draws.
+
+    Parameters
+    ----------
+    seed : int or None, default=None
+        None: drawn once and kept in the study's attribute ``csa_seed``.
+
+    Examples
+    --------
+    >>> import optuna
+    >>> from thresher.search import KeyedRandomSampler
+    >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
+    >>> def drawn(trials):
+    ...     study = optuna.create_study(sampler=KeyedRandomSampler(seed=0))
+    ...     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=trials)
+    ...     return [trial.params["x"] for trial in study.trials]
+    >>> drawn(3) == drawn(5)[:3]
+    True
     """
 
     def __init__(self, seed: int | None = None):

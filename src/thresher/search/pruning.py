@@ -27,6 +27,26 @@ class HopelessPruner(BasePruner):
     ----------
     margin : float, default=2.0
         How many standard errors worse than the best trial is hopeless.
+
+    Examples
+    --------
+    >>> import optuna
+    >>> from thresher.search import HopelessPruner
+    >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
+    >>> def objective(trial):
+    ...     x = trial.suggest_float("x", 0.0, 1.0)
+    ...     folds = [x, x + 0.01, x + 0.02]
+    ...     for k in range(1, 4):
+    ...         trial.report(sum(folds[:k]) / k, step=k)
+    ...         if trial.should_prune():
+    ...             raise optuna.TrialPruned
+    ...     return sum(folds) / 3
+    >>> study = optuna.create_study(pruner=HopelessPruner())
+    >>> study.enqueue_trial({"x": 0.1})
+    >>> study.enqueue_trial({"x": 0.9})
+    >>> study.optimize(objective, n_trials=2)
+    >>> [trial.state.name for trial in study.trials]
+    ['COMPLETE', 'PRUNED']
     """
 
     def __init__(self, margin: float = 2.0):

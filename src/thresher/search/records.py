@@ -24,7 +24,19 @@ def plain(value: Any) -> Any:
 
 
 class SearchFailed(ValueError):
-    """No trial gave a result; the message lists the reasons."""
+    """No trial gave a result; the message lists the reasons.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from thresher.search import Float, Space, TunedRegressor
+    >>> space = Space(alpha=Float(0.1, 1.0), feasible=lambda params: False)
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0]
+    >>> TunedRegressor(Ridge(), space=space, n_trials=2, cv=2).fit(X, y)
+    Traceback (most recent call last):
+        ...
+    thresher.search.records.SearchFailed: the space has no feasible point among ...
+    """
 
 
 @dataclass
@@ -82,7 +94,30 @@ class _Stored:
 
 
 class TrialEvent(NamedTuple):
-    """What callbacks get after each trial; returning True ends the search."""
+    """What callbacks get after each trial; returning True ends the search.
+
+    Parameters
+    ----------
+    trial : record of the trial, with number, params, value, folds, state, seconds and reason
+    best : record of the best trial so far, or None
+    planned : int
+        Number of trials in all.
+    elapsed : float
+        Seconds since the search began.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from thresher.search import Float, Space, TunedRegressor
+    >>> space = Space(alpha=Float(0.1, 1.0))
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0]
+    >>> def watch(event):
+    ...     print(event.trial.number, "of", event.planned, event.trial.state)
+    >>> model = TunedRegressor(Ridge(), space=space, n_trials=2, cv=2, callbacks=[watch])
+    >>> model = model.fit(X, y)
+    0 of 2 complete
+    1 of 2 complete
+    """
 
     trial: Record
     best: Record | None

@@ -20,13 +20,35 @@ __all__ = ["Comparison", "compare", "paired_t_test", "sign_test"]
 
 
 class Comparison(NamedTuple):
-    """Two sets of paired scores; differences are first minus second."""
+    """Scores of two models on the same folds, compared by :func:`compare`.
+
+    Parameters
+    ----------
+    difference : float
+        Mean of first minus second.
+    p_plain : float
+        Of the paired t-test as if folds were independent.
+    p_corrected : float
+        The same with Nadeau and Bengio's correction.
+    p_sign : float
+        Of the sign test.
+    wins, losses : int
+        Folds on which the first is lower, and higher.
+    folds : int
+
+    Examples
+    --------
+    >>> from thresher.search import compare
+    >>> result = compare([0.10, 0.12, 0.11], [0.15, 0.16, 0.17], test_to_train=0.5)
+    >>> result.wins, result.losses, result.p_plain < result.p_corrected
+    (3, 0, True)
+    """
 
     difference: float
-    p_plain: float  # paired t-test as if folds were independent
-    p_corrected: float  # with Nadeau and Bengio's correction
-    p_sign: float  # sign test
-    wins: int  # folds on which the first is lower
+    p_plain: float
+    p_corrected: float
+    p_sign: float
+    wins: int
     losses: int
     folds: int
 
@@ -39,7 +61,23 @@ class Comparison(NamedTuple):
 
 
 def paired_t_test(a: Any, b: Any, test_to_train: float = 0.0) -> tuple[float, float]:
-    """t and its two-sided p-value; ``test_to_train`` = n_test / n_train corrects for overlap."""
+    """t and its two-sided p-value, for the mean of a - b.
+
+    Parameters
+    ----------
+    a, b : scores of two models on the same folds
+    test_to_train : float, default=0.0
+        n_test / n_train: Nadeau and Bengio's correction for training sets that overlap; 0: none.
+
+    Examples
+    --------
+    >>> from thresher.search import paired_t_test
+    >>> t, p = paired_t_test([0.10, 0.12, 0.11, 0.13], [0.15, 0.16, 0.17, 0.16])
+    >>> t < 0.0, p < 0.01
+    (True, True)
+    >>> paired_t_test([0.1, 0.2], [0.1, 0.2])
+    (0.0, 1.0)
+    """
     difference = _paired(a, b)
     k = difference.size
     if k < 2:
@@ -53,7 +91,20 @@ def paired_t_test(a: Any, b: Any, test_to_train: float = 0.0) -> tuple[float, fl
 
 
 def sign_test(a: Any, b: Any) -> tuple[int, int, float]:
-    """Folds on which a is lower, higher, and the two-sided p-value; ties are left out."""
+    """Folds on which a is lower, on which it is higher, and the two-sided p-value.
+
+    Parameters
+    ----------
+    a, b : scores of two models on the same folds
+        Ties are left out.
+
+    Examples
+    --------
+    >>> from thresher.search import sign_test
+    >>> lower, higher, p = sign_test([1, 2, 3, 4, 5, 6], [2, 3, 4, 5, 6, 6])
+    >>> lower, higher, round(p, 4)
+    (5, 0, 0.0625)
+    """
     difference = _paired(a, b)
     lower, higher = int(np.sum(difference < 0)), int(np.sum(difference > 0))
     if lower + higher == 0:
@@ -62,7 +113,20 @@ def sign_test(a: Any, b: Any) -> tuple[int, int, float]:
 
 
 def compare(a: Any, b: Any, test_to_train: float = 0.0) -> Comparison:
-    """All tests at once for the scores of two models on the same folds."""
+    """All tests at once for the scores of two models on the same folds.
+
+    Parameters
+    ----------
+    a, b : scores of two models on the same folds
+    test_to_train : float, default=0.0
+        n_test / n_train, for the correction of the t-test.
+
+    Examples
+    --------
+    >>> from thresher.search import compare
+    >>> print(compare([0.5, 0.25], [0.5, 0.25]))
+    difference 0 over 2 folds (0 lower, 0 higher): p = 1 (corrected t), 1 (plain t), 1 (sign)
+    """
     lower, higher, p_sign = sign_test(a, b)
     difference = _paired(a, b)
     return Comparison(

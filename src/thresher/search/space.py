@@ -37,7 +37,24 @@ Condition = Mapping[str, Any] | Callable[[dict[str, Any]], bool] | None
 
 @dataclass(frozen=True)
 class Float:
-    """A number between ``low`` and ``high``, both included."""
+    """A number in a range.
+
+    Parameters
+    ----------
+    low, high : float
+        The ends, both included.
+    log : bool, default=False
+        Search on a logarithmic scale.
+    when : dict, callable or None, default=None
+        The dimension exists only where earlier parameters have these values, each one value or a
+        tuple of them, or where ``when(params)`` is true.  None: always.
+
+    Examples
+    --------
+    >>> from thresher.search import Float
+    >>> print(Float(1e-6, 1.0, log=True))
+    in [1e-06, 1] (log)
+    """
 
     low: float
     high: float
@@ -59,7 +76,23 @@ class Float:
 
 @dataclass(frozen=True)
 class Int:
-    """A whole number between ``low`` and ``high``, both included."""
+    """A whole number in a range.
+
+    Parameters
+    ----------
+    low, high : int
+        The ends, both included.
+    log : bool, default=False
+        Search on a logarithmic scale.
+    when : dict, callable or None, default=None
+        As in :class:`Float`.
+
+    Examples
+    --------
+    >>> from thresher.search import Int
+    >>> print(Int(2, 5, when={"kernel": "polynomial"}))
+    in 2..5
+    """
 
     low: int
     high: int
@@ -83,7 +116,22 @@ class Int:
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """One of the given values; objects are stored in a study by their text."""
+    """One of some values.
+
+    Parameters
+    ----------
+    *values : anything
+        What to choose from; objects are stored in a study by their text.
+    when : dict, callable or None, default=None
+        As in :class:`Float`.
+
+    Examples
+    --------
+    >>> from thresher import Pinball
+    >>> from thresher.search import Choice
+    >>> print(Choice("hinge", Pinball(0.2)))
+    in {'hinge', 'Pinball(tau=0.2)'}
+    """
 
     values: tuple[Any, ...]
     when: Condition = None
@@ -121,9 +169,21 @@ class Space:
 
     Parameters
     ----------
-    dimensions : mapping of names to Float, Int or Choice; other values are constants
-    feasible : callable or None
+    dimensions, **named : dict and keywords
+        Names to Float, Int or Choice; parameters with other values are constants.
+    feasible : callable or None, default=None
         ``feasible(params) -> bool`` rules out combinations; they cost no evaluation.
+
+    Examples
+    --------
+    >>> from thresher.search import Choice, Float, Space
+    >>> space = Space(
+    ...     alpha=Float(1e-6, 1.0, log=True),
+    ...     loss=Choice("hinge", "pinball"),
+    ...     loss__tau=Float(0.0, 1.0, when={"loss": "pinball"}),
+    ... )
+    >>> [sorted(setting) for setting in space.grid(4)]
+    [['alpha', 'loss'], ['alpha', 'loss', 'loss__tau']]
     """
 
     def __init__(

@@ -29,12 +29,48 @@ _CLOSER = 5.0  # a kernel in a cell is narrower by this factor (ijcnn1 3, covtyp
 
 
 def declare(cls: type | str, builder: Builder) -> None:
-    """Give a class of estimators (also by its name) a search space."""
+    """Give a class of estimators a search space.
+
+    Parameters
+    ----------
+    cls : type or str
+        The class, or where it lives: ``"package.module.Class"``.
+    builder : callable
+        ``builder(estimator, X, y) -> Space``; X and y are None where rows are not known.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from thresher.search import Float, Space, declare, space_for
+    >>> class Mine(Ridge):
+    ...     pass
+    >>> declare(Mine, lambda estimator, X, y: Space(alpha=Float(1e-3, 1e3, log=True)))
+    >>> print(space_for(Mine()))
+    alpha in [0.001, 1000] (log)
+    """
     _DECLARED[cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"] = builder
 
 
 def space_for(estimator: Any, X: Any = None, y: Any = None) -> Space:
-    """The search space of an estimator or of a pipeline of them, for these rows if given."""
+    """The search space of an estimator or of a pipeline of them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One of ours, one with a method ``search_space(X, y)``, or of a class that was declared.
+    X, y : rows and targets, or None, default=None
+        The ranges follow from them; without rows, from 10,000 rows of unit size.
+
+    Examples
+    --------
+    >>> from thresher import LinearClassifier
+    >>> from thresher.search import space_for
+    >>> space = space_for(LinearClassifier("pinball"))
+    >>> print(space.dimensions["alpha"])
+    in [1e-08, 1] (log)
+    >>> "loss__tau" in space.dimensions
+    True
+    """
     if hasattr(estimator, "search_space"):
         return estimator.search_space(X, y)
     for cls in type(estimator).__mro__:

@@ -29,7 +29,20 @@ _PATIENCE = 30.0  # seconds to wait for a database that another process is writi
 
 
 class StudyError(RuntimeError):
-    """A study could not be opened or does not belong to this search."""
+    """A study could not be opened or does not belong to this search.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from thresher.search import Float, Space, TunedRegressor
+    >>> model = TunedRegressor(
+    ...     Ridge(), space=Space(alpha=Float(0.1, 1.0)), cv=2, storage="no/such/folder/trials.db"
+    ... )
+    >>> model.fit([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0])
+    Traceback (most recent call last):
+        ...
+    thresher.search.storage.StudyError: ...
+    """
 
 
 @contextlib.contextmanager

@@ -34,65 +34,6 @@ __all__ = ["TunedClassifier", "TunedRegressor"]
 
 _RUNG = 3  # rows grow, and settings fall, by this factor from rung to rung
 
-_PARAMETERS = """
-    space : Space, dict or None, default=None
-        What to search. None: what the estimator declares (``space_for``). A dict narrows that, as
-        ``Space.narrowed`` does: ``{"alpha": (1e-5, 1e-2), "loss": ["hinge", "pinball"]}``.
-    search : {"csa+simplex", "csa", "random", "grid", "directional", ...} or Optuna sampler
-    n_trials : int, default=40
-        Settings to try in all; a resumed study goes on to this number.
-    criterion : str, Criterion, callable or None, default=None
-        %(criteria)s, a scorer of scikit-learn or a callable(estimator, X, y), higher being better
-        for these. None: the first.
-    cv : default=5
-        Folds, or how to make them; see ``thresher.search.validation``.  Of a kernel estimator, the
-        folds share one map, learned from all their rows without the targets where these have no
-        part in it (``thresher.search.shared_maps``); "loo" with the least-squares loss is a closed
-        form.
-    budget : float or None, default=None
-        Seconds for search and refit together.
-    halving : bool, default=False
-        For large data: search with a ninth of the training rows, try the best third again with a
-        third of them, and the best ninth with all.
-    pruner : {"hopeless", None} or Optuna pruner, default="hopeless"
-        When to give up a trial before its last fold.
-    baseline : bool, default=True
-        Also judge the estimator as it is given, to say whether tuning has helped.
-    refit : bool, default=True
-        Fit the best settings on all rows; without, there is no ``best_estimator_`` to predict with.
-    storage : path, database URL, Optuna storage or None, default=None
-        Where the study is kept. A killed search, started again with the same storage, goes on where
-        it was.
-    study_name : str or None, default=None
-        Name of the study in the storage; None: made of the estimator and the criterion.
-    n_jobs : int or None, default=None
-        Threads for trials and folds; -1 uses all cores. The result does not depend on it (unless a
-        budget ends the search).
-    random_state : int, RandomState or None, default=None
-    verbose : int, default=0
-        Print a line after each trial.
-    callbacks : list of callables or None, default=None
-        Each is called with a ``TrialEvent`` after every trial; returning True ends the search.
-
-    Attributes
-    ----------
-    best_estimator_ : the estimator with the best settings, fitted on all rows
-    best_params_ : dict
-    best_score_ : float
-        Mean of the criterion over the folds.
-    study_ : optuna.Study
-    trials_ : list of dict
-        Number, params, value, folds, state, seconds, reason and phase of each trial.
-    significance_ : dict of Comparison
-        The winner against the untuned estimator ("default") and the second best ("runner_up") on
-        the same folds.
-    baseline_score_ : float or None
-    ended_ : str or None
-        Why the search ended early, if it did.
-    folds_ : sequence of (train, test)
-    n_features_in_, feature_names_in_ : as in scikit-learn
-"""
-
 
 def _delegates(method: str) -> Any:
     def check(self: TunedModel) -> bool:
@@ -374,18 +315,73 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
 
 
 class TunedClassifier(ClassifierMixin, TunedModel):
-    __doc__ = f"""A classifier that finds its own settings.
+    """A classifier that finds its own settings.
 
     Parameters
     ----------
     estimator : classifier or None, default=None
         One of ours or of anyone's with scikit-learn's API; None: ``LinearClassifier()``.
-{
-        _PARAMETERS
-        % {
-            "criteria": '"error", "auc", "log_loss", "sparse_error"',
-        }
-    }    classes_ : array
+    space : Space, dict or None, default=None
+        What to search. None: what the estimator declares (``space_for``). A dict narrows that, as
+        ``Space.narrowed`` does: ``{"alpha": (1e-5, 1e-2), "loss": ["hinge", "pinball"]}``.
+    search : str or Optuna sampler, default="csa+simplex"
+        "csa" (coupled simulated annealing) or "random", alone or with a local search from the best,
+        "+simplex" or "+directional"; "directional" from a few spread points; or "grid".
+    n_trials : int, default=40
+        Settings to try in all; a resumed study goes on to this number.
+    criterion : str, Criterion, callable or None, default=None
+        "error", "auc", "log_loss", "sparse_error", a scorer of scikit-learn or a
+        callable(estimator, X, y), higher being better for these. None: the first.
+    cv : int, float, str, array, iterable or splitter, default=5
+        Folds, or how to make them; see ``thresher.search.validation``.  Of a kernel estimator, the
+        folds share one map, learned from all their rows without the targets where these have no
+        part in it (``thresher.search.shared_maps``); "loo" with the least-squares loss is a closed
+        form.
+    budget : float or None, default=None
+        Seconds for search and refit together.
+    halving : bool, default=False
+        For large data: search with a ninth of the training rows, try the best third again with a
+        third of them, and the best ninth with all.
+    pruner : {"hopeless", None} or Optuna pruner, default="hopeless"
+        When to give up a trial before its last fold.
+    baseline : bool, default=True
+        Also judge the estimator as it is given, to say whether tuning has helped.
+    refit : bool, default=True
+        Fit the best settings on all rows; without, there is no ``best_estimator_`` to predict with.
+    storage : path, database URL, Optuna storage or None, default=None
+        Where the study is kept. A killed search, started again with the same storage, goes on where
+        it was.
+    study_name : str or None, default=None
+        Name of the study in the storage; None: made of the estimator and the criterion.
+    n_jobs : int or None, default=None
+        Threads for trials and folds; -1 uses all cores. The result does not depend on it (unless a
+        budget ends the search).
+    random_state : int, RandomState or None, default=None
+        Of the samples, the folds and, where it has none of its own, the estimator.
+    verbose : int, default=0
+        Print a line after each trial.
+    callbacks : list of callables or None, default=None
+        Each is called with a ``TrialEvent`` after every trial; returning True ends the search.
+
+    Attributes
+    ----------
+    best_estimator_ : the estimator with the best settings, fitted on all rows
+    best_params_ : dict
+    best_score_ : float
+        Mean of the criterion over the folds.
+    study_ : optuna.Study
+    trials_ : list of dict
+        Number, params, value, folds, state, seconds, reason and phase of each trial.
+    significance_ : dict of Comparison
+        The winner against the untuned estimator ("default") and the second best ("runner_up") on
+        the same folds.
+    baseline_score_ : float or None
+    ended_ : str or None
+        Why the search ended early, if it did.
+    folds_ : sequence of (train, test)
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    classes_ : array
+        The labels.
 
     Examples
     --------
@@ -424,13 +420,72 @@ class TunedClassifier(ClassifierMixin, TunedModel):
 
 
 class TunedRegressor(RegressorMixin, TunedModel):
-    __doc__ = f"""A regression model that finds its own settings.
+    """A regression model that finds its own settings.
 
     Parameters
     ----------
     estimator : regressor or None, default=None
         One of ours or of anyone's with scikit-learn's API; None: ``LinearRegressor()``.
-{_PARAMETERS % {"criteria": '"mse", "mae", "r2"'}}
+    space : Space, dict or None, default=None
+        What to search. None: what the estimator declares (``space_for``). A dict narrows that, as
+        ``Space.narrowed`` does: ``{"alpha": (1e-5, 1e-2), "loss": ["huber", "least_squares"]}``.
+    search : str or Optuna sampler, default="csa+simplex"
+        "csa" (coupled simulated annealing) or "random", alone or with a local search from the best,
+        "+simplex" or "+directional"; "directional" from a few spread points; or "grid".
+    n_trials : int, default=40
+        Settings to try in all; a resumed study goes on to this number.
+    criterion : str, Criterion, callable or None, default=None
+        "mse", "mae", "r2", a scorer of scikit-learn or a callable(estimator, X, y), higher being
+        better for these. None: the first.
+    cv : int, float, str, array, iterable or splitter, default=5
+        Folds, or how to make them; see ``thresher.search.validation``.  Of a kernel estimator, the
+        folds share one map, learned from all their rows without the targets where these have no
+        part in it (``thresher.search.shared_maps``); "loo" with the least-squares loss is a closed
+        form.
+    budget : float or None, default=None
+        Seconds for search and refit together.
+    halving : bool, default=False
+        For large data: search with a ninth of the training rows, try the best third again with a
+        third of them, and the best ninth with all.
+    pruner : {"hopeless", None} or Optuna pruner, default="hopeless"
+        When to give up a trial before its last fold.
+    baseline : bool, default=True
+        Also judge the estimator as it is given, to say whether tuning has helped.
+    refit : bool, default=True
+        Fit the best settings on all rows; without, there is no ``best_estimator_`` to predict with.
+    storage : path, database URL, Optuna storage or None, default=None
+        Where the study is kept. A killed search, started again with the same storage, goes on where
+        it was.
+    study_name : str or None, default=None
+        Name of the study in the storage; None: made of the estimator and the criterion.
+    n_jobs : int or None, default=None
+        Threads for trials and folds; -1 uses all cores. The result does not depend on it (unless a
+        budget ends the search).
+    random_state : int, RandomState or None, default=None
+        Of the samples, the folds and, where it has none of its own, the estimator.
+    verbose : int, default=0
+        Print a line after each trial.
+    callbacks : list of callables or None, default=None
+        Each is called with a ``TrialEvent`` after every trial; returning True ends the search.
+
+    Attributes
+    ----------
+    best_estimator_ : the estimator with the best settings, fitted on all rows
+    best_params_ : dict
+    best_score_ : float
+        Mean of the criterion over the folds.
+    study_ : optuna.Study
+    trials_ : list of dict
+        Number, params, value, folds, state, seconds, reason and phase of each trial.
+    significance_ : dict of Comparison
+        The winner against the untuned estimator ("default") and the second best ("runner_up") on
+        the same folds.
+    baseline_score_ : float or None
+    ended_ : str or None
+        Why the search ended early, if it did.
+    folds_ : sequence of (train, test)
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes

@@ -63,7 +63,33 @@ class LeaveOneOut(Sequence[Fold]):
 def make_folds(
     cv: Any, X: Any, y: np.ndarray, task: str, *, seed: int = 0, groups: Any = None
 ) -> Sequence[Fold]:
-    """The folds that ``cv`` stands for; see the module's table."""
+    """The folds that ``cv`` stands for.
+
+    Parameters
+    ----------
+    cv : int, float, str, array, iterable or splitter
+        How to hold rows out; see the table above.
+    X : rows
+        Only splitters of scikit-learn look at them.
+    y : array
+        Labels or numbers to predict.
+    task : {"classification", "regression"}
+        Folds of a classification are stratified.
+    seed : int, default=0
+        Of the shuffles.
+    groups : array or None, default=None
+        For splitters of scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.search import make_folds
+    >>> y = np.array([0, 0, 1, 1])
+    >>> [np.sort(y[fold.test]).tolist() for fold in make_folds(2, None, y, "classification")]
+    [[0, 1], [0, 1]]
+    >>> [len(fold.train) for fold in make_folds("loo", None, y, "classification")]
+    [3, 3, 3, 3]
+    """
     n = len(y)
     strata = _codes(y) if task == "classification" else None
     if isinstance(cv, bool):

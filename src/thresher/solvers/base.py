@@ -285,6 +285,16 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
     solver.check(problem)
 
 
+def _alternatives(role: str, needs: frozenset[str]) -> str:
+    table = LOSSES if role == "loss" else PENALTIES
+    names = [name for name, cls in table.items() if needs <= _class_capabilities(cls)]
+    return f"these do: {', '.join(names)}" if names else "no built-in one does"
+
+
+def _class_capabilities(cls: Any) -> frozenset[str]:
+    return capabilities(cls.__new__(cls))
+
+
 def _check_targets(solver: Solver, problem: Problem) -> None:
     if problem.targets not in TARGETS:
         raise ValueError(f"targets must be one of {', '.join(TARGETS)}, got {problem.targets!r}")
@@ -294,16 +304,6 @@ def _check_targets(solver: Solver, problem: Problem) -> None:
             f"solver {type(solver).__name__} does not learn a {problem.targets} of targets; "
             f"these do: {', '.join(able)}"
         )
-
-
-def _alternatives(role: str, needs: frozenset[str]) -> str:
-    table = LOSSES if role == "loss" else PENALTIES
-    names = [name for name, cls in table.items() if needs <= _class_capabilities(cls)]
-    return f"these do: {', '.join(names)}" if names else "no built-in one does"
-
-
-def _class_capabilities(cls: Any) -> frozenset[str]:
-    return capabilities(cls.__new__(cls))
 
 
 def check_batch(solver: Solver) -> None:

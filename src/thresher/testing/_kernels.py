@@ -17,6 +17,20 @@ def check_kernel(kernel: Kernel, n_features: int = 3, seed: int = 0) -> None:
 
     "radial": the same value for pairs at the same distance, wherever they lie; "positive": no
     negative eigenvalue in the kernel matrix of random points.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    n_features : int, default=3
+        Of the random points.
+    seed : int, default=0
+        Of the random points.
+
+    Examples
+    --------
+    >>> from thresher import RBF
+    >>> from thresher.testing import check_kernel
+    >>> check_kernel(RBF(gamma=0.5))
     """
     require_dataclass(kernel, Kernel)
     _check_kernel(kernel, n_features, np.random.default_rng(seed))

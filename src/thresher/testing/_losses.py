@@ -21,7 +21,32 @@ _EXTREME = (1e3, 1e5, 1e8)
 def check_loss(loss: Loss, targets: Sequence[float] | None = None, seed: int = 0) -> None:
     """Check ``value``, ``deriv`` and every optional method of a loss against each other.
 
-    ``targets`` are the values of y to try; by default -1 and 1, and others for regression.
+    Derivatives are compared with differences of the value, the conjugate with Fenchel and Young's
+    inequality, the dual step with a numerical minimisation, and the compiled with the interpreted
+    methods.
+
+    Parameters
+    ----------
+    loss : Loss
+    targets : sequence of float or None, default=None
+        The values of y to try; None: -1 and 1, and others for regression.
+    seed : int, default=0
+        Of the predictions to try.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from thresher import Hinge
+    >>> from thresher.testing import check_loss
+    >>> check_loss(Hinge())
+    >>> @dataclass(frozen=True)
+    ... class Wrong(Hinge):
+    ...     def deriv(self, y, p):
+    ...         return y if y * p < 1.0 else 0.0
+    >>> check_loss(Wrong())
+    Traceback (most recent call last):
+        ...
+    AssertionError: Wrong: ...
     """
     require_dataclass(loss, Loss)
     name, caps = type(loss).__name__, capabilities(loss)

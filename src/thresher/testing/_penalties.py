@@ -22,6 +22,20 @@ def check_penalty(penalty: Penalty, n_features: int = 4, seed: int = 0) -> None:
 
     A penalty over groups has its own number of features; its groups are checked one by one, and as
     parts of a whole vector.
+
+    Parameters
+    ----------
+    penalty : Penalty
+    n_features : int, default=4
+        Coordinates to try; a penalty with a weight per coordinate must have as many.
+    seed : int, default=0
+        Of the points and the steps to try.
+
+    Examples
+    --------
+    >>> from thresher import ElasticNet
+    >>> from thresher.testing import check_penalty
+    >>> check_penalty(ElasticNet(strength=0.5, l1_ratio=0.3), n_features=1)
     """
     require_dataclass(penalty, Penalty)
     if "grouped" in penalty.traits:
@@ -119,7 +133,18 @@ def _penalty_table(penalty, w, j, out):
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Check that every step size is a positive, finite number, compiled and interpreted."""
+    """Check that every step size is a positive, finite number, compiled and interpreted.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Examples
+    --------
+    >>> from thresher.schedules import InverseRoot
+    >>> from thresher.testing import check_schedule
+    >>> check_schedule(InverseRoot(theta=0.5))
+    """
     require_dataclass(schedule, Schedule)
     name = type(schedule).__name__
     times = np.array([1, 2, 3, 7, 10, 100, 10_000, 10**6, 10**9])

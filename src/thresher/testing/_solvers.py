@@ -37,6 +37,22 @@ def check_solver(
     after each of eight rounds, come as low as one stream, but for a quarter of what it gains over
     the zero model (to rounding if the solver ``merges_exactly``).
     ``loss`` and ``penalty`` default to built-in ones that offer what the solver needs.
+
+    Parameters
+    ----------
+    solver : Solver
+    loss : Loss or None, default=None
+    penalty : Penalty or None, default=None
+    dtype : dtype, default=float64
+        Precision of the rows.
+    seed : int, default=0
+        Of the rows and of the solver.
+
+    Examples
+    --------
+    >>> from thresher.solvers import Pegasos
+    >>> from thresher.testing import check_solver
+    >>> check_solver(Pegasos(batch=4))
     """
     require_dataclass(solver, Solver)
     name, dtype = type(solver).__name__, np.dtype(dtype)

@@ -38,16 +38,29 @@ def plot_boundary(
 
     Parameters
     ----------
-    model : fitted classifier of two features; any of scikit-learn's will do
-    X, y : points to show, of shape (n, 2), and their labels
-    ax : Matplotlib axes; None: new ones
-    resolution : grid points along each axis
-    pad : room around the points, as a share of their range
-    points : show at most so many (evenly picked); None: all
-    margins : where ``decision_function`` gives one score, also draw where it is -1 and +1
-    names : of the two features
+    model : fitted classifier
+        Of two features; any of scikit-learn's will do.
+    X, y : arrays of shape (n, 2) and (n,)
+        Points to show, and their labels.
+    ax : Matplotlib axes or None, default=None
+        None: new ones.
+    resolution : int, default=200
+        Grid points along each axis.
+    pad : float, default=0.06
+        Room around the points, as a share of their range.
+    points : int or None, default=2000
+        Show at most so many, evenly picked; None: all.
+    margins : bool, default=True
+        Where ``decision_function`` gives one score, also draw where it is -1 and +1.
+    names : pair of str, default=("", "")
+        Of the two features.
+    title : str or None, default=None
+    legend : bool, default=True
+        Name the classes.
 
-    Returns the axes.
+    Returns
+    -------
+    ax : Matplotlib axes
 
     Examples
     --------

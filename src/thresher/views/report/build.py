@@ -45,17 +45,44 @@ def write_report(
     Parameters
     ----------
     model : Model or path of a model file
-    data : file, files, data frame or matrix that the model can predict; None: only what the
-        training has kept.  It is read once, in bounded memory
-    html : one page that loads nothing from elsewhere
-    pdf, png : the same figures drawn by Matplotlib
-    quick : leave out what has to learn again: learning curve, stability of weights, sparsity path
-    seconds : time for each of these; what is not done by then is left out
-    static : pictures instead of interactive plots in the page; None: if Bokeh is not installed
-    told : called with a line of progress now and then
-    reading : options of ``thresher.open_data``
+    data : file, files, data frame, matrix or None, default=None
+        What the model can predict, read once and in bounded memory; None: only what the training
+        has kept.
+    html : path or None, default=None
+        Where to write one page that loads nothing from elsewhere.
+    pdf, png : path or None, default=None
+        Where to write the same figures, drawn by Matplotlib.
+    quick : bool, default=False
+        Leave out what has to learn again: learning curve, stability of weights, sparsity path.
+    seconds : float, default=20.0
+        Time for each of these; what is not done by then is left out.
+    static : bool or None, default=None
+        Pictures instead of interactive plots in the page; None: if Bokeh is not installed.
+    title : str or None, default=None
+        Of the page; None: it names the model file.
+    told : callable
+        Called with a line of progress now and then; by default nobody is.
+    **reading : options of ``thresher.open_data``
 
-    Returns the sections, as plain data.
+    Returns
+    -------
+    sections : list
+        The sections of the report, as plain data.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from thresher import train
+    >>> from thresher.views import write_report
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = train(X, (X[:, 0] > 0).astype(int))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = Path(folder, "report.html")
+    ...     sections = write_report(model, html=page, quick=True)
+    ...     page.exists(), len(sections) > 2
+    (True, True)
     """
     if html is None and pdf is None and png is None:
         raise ValueError("a report needs a file to go to: html=, pdf= or png=")
