@@ -32,8 +32,8 @@ def check_solver(
     Sparse rows give what dense ones give; the result depends neither on how the rows are cut into
     chunks nor on an interruption; ``finish`` changes nothing; rows of weight zero might as well not
     be there; and training beats the model that is zero.  Where states can be merged: merging one,
-    or equal ones, does what the solver's ``sum_fields`` say; masses are respected, the order of the
-    shards is not; what the shards started from is counted once; and two or three shards, merged
+    or equal ones, does what the solver's ``sum_fields`` say; masses count, and the order of the
+    shards does not; what the shards started from is counted once; and two or three shards, merged
     after each of eight rounds, come as low as one stream, but for a quarter of what it gains over
     the zero model (to rounding if the solver ``merges_exactly``).
     ``loss`` and ``penalty`` default to built-in ones that offer what the solver needs.
