@@ -153,7 +153,7 @@ def test_states_of_different_rows_merge_to_the_whole():
         for order in (np.arange(40, dtype=np.uint32), np.arange(40, 150, dtype=np.uint32))
     ]
     whole = solver.update(problem, solver.init(problem), CHUNK)
-    merged = solver.merge(parts, [40, 110])
+    merged = solver.merge(problem, parts, solver.init(problem), [40, 110])
     np.testing.assert_allclose(
         solver.finish(problem, merged)[0], solver.finish(problem, whole)[0], rtol=1e-9
     )

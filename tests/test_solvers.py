@@ -502,29 +502,6 @@ def test_standing_still_at_zero_in_the_first_pass_is_not_convergence():
     assert np.any(result.coef)
 
 
-def test_merged_states_are_the_weighted_mean_of_their_models():
-    X, y = make_data()
-    problem, chunk, solver = Problem(Logistic(), L2(0.1), 12), chunk_of(X, y), Pegasos(3)
-    halves = [chunk._replace(order=chunk.order[:99]), chunk._replace(order=chunk.order[99:198])]
-    states = [solver.update(problem, solver.init(problem), half) for half in halves]
-    models = [solver.finish(problem, state) for state in states]
-    coef, bias = solver.finish(problem, solver.merge(states, [1.0, 3.0]))
-    close(
-        (coef, bias), ((models[0][0] + 3 * models[1][0]) / 4, (models[0][1] + 3 * models[1][1]) / 4)
-    )
-
-
-def test_merged_dual_averages_weigh_the_sum_of_all_gradients():
-    X, y = make_data()
-    problem, chunk = Problem(Logistic(), L1(0.01), 12, fit_intercept=False), chunk_of(X, y)
-    solver = RDA(gamma=2.0, batch=3)
-    halves = [chunk._replace(order=chunk.order[:99]), chunk._replace(order=chunk.order[99:198])]
-    states = [solver.update(problem, solver.init(problem), half) for half in halves]
-    g, t = states[0].gradient + states[1].gradient, 66
-    coef, _ = solver.finish(problem, solver.merge(states, [1.0, 1.0]))
-    np.testing.assert_allclose(coef, -math.sqrt(t) / 2.0 * soft(g / t, 0.01), atol=1e-12)
-
-
 def test_two_threads_reach_the_same_dual_optimum():
     X, y = make_data()
     values = []

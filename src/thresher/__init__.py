@@ -26,7 +26,9 @@ _HOMES = {
         "EpsilonInsensitive", "Hinge", "Huber", "LeastSquares", "Logistic", "Loss", "ModifiedHuber",
         "Pinball", "SquaredEpsilonInsensitive", "SquaredHinge",
     ],
-    "thresher.penalties": ["L1", "L2", "Box", "ElasticNet", "Penalty", "WeightedL1", "WeightedL2"],
+    "thresher.penalties": [
+        "L1", "L2", "Box", "ElasticNet", "GroupL2", "Penalty", "WeightedL1", "WeightedL2",
+    ],
     "thresher.registry": ["register"],
     "thresher.solvers": ["Status"],
     "thresher.race": ["AutoClassifier", "AutoRegressor"],
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
         SquaredHinge,
     )
     from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
-    from thresher.penalties import L1, L2, Box, ElasticNet, Penalty, WeightedL1, WeightedL2
+    from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2
     from thresher.race import AutoClassifier, AutoRegressor
     from thresher.registry import register
     from thresher.search import CSASampler, TunedClassifier, TunedRegressor

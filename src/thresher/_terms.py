@@ -25,7 +25,7 @@ import inspect
 import types as pytypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numba
 import numpy as np
@@ -47,7 +47,7 @@ from numba.extending import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["Term", "capabilities", "prefetch", "reassociate"]
+__all__ = ["Term", "capabilities", "contract", "prefetch", "reassociate"]
 
 _PACKAGE = Path(__file__).parent
 # A field annotated with one of these has that type whatever Python number it holds: ``tau=1``
@@ -66,7 +66,11 @@ class Term:
     """Base class of everything that plugs into a compiled solver.
 
     Subclasses are ``@dataclass(frozen=True)``; a field is a number, an array or another term.
+    ``derived`` names attributes that ``__post_init__`` works out from the fields: methods see them
+    like fields, parameters and files do not.
     """
+
+    derived: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -80,14 +84,15 @@ class Term:
         # way of ``__dict__``: making it is not safe in Python 3.11 where threads share the term.
         known = getattr(self, "_type", None)
         if known is None:
-            fields = tuple((f.name, _field_type(self, f)) for f in dataclasses.fields(self))  # type: ignore[arg-type]
-            known = TermType(_tag(type(self)), fields)  # type: ignore[arg-type]
+            fields = [(f.name, _field_type(self, f)) for f in dataclasses.fields(self)]  # type: ignore[arg-type]
+            fields += [(name, _value_type(getattr(self, name))) for name in self.derived]
+            known = TermType(_tag(type(self)), tuple(fields))  # type: ignore[arg-type]
             object.__setattr__(self, "_type", known)
         return known
 
     def __getstate__(self) -> dict[str, Any]:
         # The type names a class of this process; another process works out its own.
-        return self.get_params()
+        return self.get_params() | {name: getattr(self, name) for name in self.derived}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Fields by name: what scikit-learn's ``clone`` and nested parameters read."""
@@ -101,6 +106,12 @@ def reassociate(method: F) -> F:
     rounding, while comparisons with NaN and exact zeros keep their meaning.
     """
     method.jit_options = {"fastmath": {"reassoc", "contract"}}  # type: ignore[attr-defined]
+    return method
+
+
+def contract(method: F) -> F:
+    """Let the compiler fuse multiplications and additions, which rounds once instead of twice."""
+    method.jit_options = {"fastmath": {"contract"}}  # type: ignore[attr-defined]
     return method
 
 
@@ -142,9 +153,12 @@ _classes: dict[str, type] = {}  # tag -> class, filled when a term is first type
 
 
 def _field_type(term: Term, field: dataclasses.Field[Any]) -> Any:
-    value = getattr(term, field.name)
     if field.type in _SCALARS:
         return _SCALARS[field.type]
+    return _value_type(getattr(term, field.name))
+
+
+def _value_type(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         # Terms never write to their fields, so a read-only array needs no machine code of its own.
         layout = "C" if value.flags.c_contiguous else "A"
@@ -227,12 +241,13 @@ class _TermModel(models.StructModel):  # type: ignore[misc]
 
 @unbox(TermType)
 def _unbox(typ: TermType, obj: Any, c: Any) -> NativeValue:
-    struct = cgutils.create_struct_proxy(typ)(c.context, c.builder)
+    model = c.context.data_model_manager[typ]
+    struct = ir.Constant(model.get_value_type(), ir.Undefined)
     cleanups = []
     for name, field_type in typ.fields:
         attribute = c.pyapi.object_getattr_string(obj, name)
         native = c.unbox(field_type, attribute)
-        setattr(struct, name, native.value)
+        struct = c.builder.insert_value(struct, native.value, model.get_field_position(name))
         if native.cleanup is not None:
             cleanups.append(native.cleanup)
         c.pyapi.decref(attribute)
@@ -242,7 +257,7 @@ def _unbox(typ: TermType, obj: Any, c: Any) -> NativeValue:
             undo()
 
     failed = cgutils.is_not_null(c.builder, c.pyapi.err_occurred())
-    return NativeValue(struct._getvalue(), is_error=failed, cleanup=cleanup if cleanups else None)
+    return NativeValue(struct, is_error=failed, cleanup=cleanup if cleanups else None)
 
 
 @infer_getattr
@@ -269,7 +284,10 @@ def _lower_field(context: Any, builder: Any, typ: TermType, value: Any, attribut
 @functools.cache
 def _dispatcher(tag: str, name: str) -> Any:
     method = getattr(_classes[tag], name)
-    return numba.njit(**getattr(method, "jit_options", {}))(method)
+    # Said even where it is the default: otherwise a method would inherit the arithmetic of whoever
+    # happens to compile it first, and so would the cache on disk.
+    options = {"fastmath": False, **getattr(method, "jit_options", {})}
+    return numba.njit(**options)(method)
 
 
 def _method_template(typ: TermType, name: str) -> type:

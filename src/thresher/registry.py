@@ -93,6 +93,7 @@ PENALTIES = Names("penalty", "thresher.penalties.Penalty", {
     "weighted_l2": "thresher.penalties.WeightedL2",
     "weighted_l1": "thresher.penalties.WeightedL1",
     "box": "thresher.penalties.Box",
+    "group_l2": "thresher.penalties.GroupL2",
 })  # fmt: skip
 KERNELS = Names("kernel", "thresher.kernels.functions.Kernel", {
     "rbf": "thresher.kernels.functions.RBF",
@@ -145,6 +146,12 @@ class Task:
     target : what a target is, for people
     criteria : what can make one model better than another, the usual one first
     metrics : where the class lives that measures predictions chunk by chunk
+
+    Examples
+    --------
+    >>> from thresher.registry import TASKS
+    >>> TASKS["regression"].criteria
+    ('mse', 'mae', 'r2')
     """
 
     noun: str
@@ -178,6 +185,12 @@ class Contestant:
     rows : "any", or "sparse" if only sparse rows are worth a try
     most_features : beyond which it does not take part
     scales : whether features are standardised first, where rows are dense
+
+    Examples
+    --------
+    >>> from thresher.registry import LEARNERS
+    >>> [entry.name for entry in LEARNERS["linear"].contestants]
+    ['linear', 'sparse linear']
     """
 
     name: str
@@ -199,6 +212,12 @@ class LearnerEntry:
     estimators : task -> where its estimator lives
     contestants : its entries in a race; feature maps bring theirs
     losses : names of the losses that it learns with, by task; empty: all of the task
+
+    Examples
+    --------
+    >>> from thresher.registry import LEARNERS
+    >>> LEARNERS["hyperplanes"].help
+    'several linear functions per class'
     """
 
     help: str
@@ -209,7 +228,18 @@ class LearnerEntry:
 
 
 class Learners(Mapping[str, LearnerEntry]):
-    """The learners by name; their estimators are imported when they are asked for."""
+    """The learners by name; their estimators are imported when they are asked for.
+
+    Parameters
+    ----------
+    entries : name of each learner -> what it is
+
+    Examples
+    --------
+    >>> from thresher.registry import LEARNERS
+    >>> LEARNERS.estimator("linear", "regression").__name__
+    'LinearRegressor'
+    """
 
     def __init__(self, entries: dict[str, LearnerEntry]):
         self._entries = entries

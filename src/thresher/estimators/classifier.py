@@ -238,7 +238,7 @@ def _check_several(codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | 
     if present.size < 2:
         raise ValueError(
             "classification needs at least two classes, but the rows of positive weight hold "
-            f"one class: {classes[present[0]]!r}"
+            f"one class: {classes[present].tolist()[0]!r}"
         )
 
 

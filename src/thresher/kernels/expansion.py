@@ -16,6 +16,7 @@ from numba import njit
 
 from thresher._lanes import LANES
 from thresher._rows import Rows
+from thresher._terms import contract
 from thresher.kernels.functions import RBF, Kernel
 
 __all__ = [
@@ -42,6 +43,7 @@ class FastRBF(Kernel):
     def like(cls, kernel: RBF) -> FastRBF:
         return cls(np.float32(-kernel.gamma * _LOG2_E))
 
+    @contract
     def of(self, inner, sq_x, sq_z):
         distance = max(sq_x + sq_z - (inner + inner), np.float32(0.0))
         power = max(self.rate * distance, np.float32(-126.0))

@@ -97,13 +97,13 @@ class Search:
                 if left <= 0 or (vain > _REDRAWS * trials and vain == len(mine)):
                     break
                 if vain > _REDRAWS * trials:
-                    self._end(f"{vain} of {len(mine)} proposals were infeasible")
+                    self.end(f"{vain} of {len(mine)} proposals were infeasible")
                     break
                 # Whole generations: a resumed one is completed first.
                 size = min(left, self.batch - len(self.study.get_trials(deepcopy=False))
                            % self.batch)  # fmt: skip
                 if self._late(1.0):
-                    self._end("the time budget is used up")
+                    self.end("the time budget is used up")
                     break
                 self._ask(size)
                 self._give_up()
@@ -115,7 +115,7 @@ class Search:
             waiting = [p for p in points if _key(p) not in self._known]
             for k in range(0, len(waiting), self.batch):
                 if self.ended or self._late(1.0):
-                    self._end("the time budget is used up")
+                    self.end("the time budget is used up")
                     break
                 part = waiting[k : k + self.batch]
                 queued = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
@@ -229,7 +229,7 @@ class Search:
                     job.result()
         except KeyboardInterrupt:
             self._halt.set()
-            self._end("interrupted")
+            self.end("interrupted")
         finally:
             if self._pool is not None and self._halt.is_set():
                 self._pool.shutdown(wait=True)
@@ -266,7 +266,8 @@ class Search:
     def _evaluate(self, trial: Trial, record: Record, pool: ThreadPoolExecutor | None) -> None:
         """All folds of one trial, until it fails, is hopeless or time is up."""
         k = len(self.evaluation.folds)
-        told = set(trial.storage.get_trial(trial._trial_id).intermediate_values)
+        known = self.study.get_trials(deepcopy=False)[trial.number]
+        reported = set(known.intermediate_values)
         every = max(1, k // _REPORTS)
         jobs: list[Future] = []
         if pool is not None and k > 1:
@@ -281,7 +282,7 @@ class Search:
                 record.value = float(np.mean(record.folds))
                 if (i + 1) % every and i + 1 < k:
                     continue
-                if i + 1 not in told:
+                if i + 1 not in reported:
                     trial.report(record.value, i + 1)
                 if i + 1 < k and trial.should_prune():
                     record.state = "pruned"
@@ -333,7 +334,7 @@ class Search:
         answers = [callback(event) for callback in self.callbacks]
         if any(answer is True for answer in answers):
             self._halt.set()
-            self._end("stopped by a callback")
+            self.end("stopped by a callback")
 
     # ------------------------------------------------------------ stopping
 
@@ -354,9 +355,9 @@ class Search:
     def _give_up(self) -> None:
         tried = [r for r in self.records if r.state != "infeasible"]
         if len(tried) >= _HOPELESS and all(r.state == "failed" for r in tried):
-            self._end(f"the first {len(tried)} trials failed")
+            self.end(f"the first {len(tried)} trials failed")
 
-    def _end(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
         self.ended = self.ended or reason
 
     def _guarded(self) -> Any:
@@ -395,10 +396,10 @@ class _Guard:
         self.quiet.__exit__(None, None, None)
         self.caught.__exit__(None, None, None)
         if kind is not None and issubclass(kind, STORAGE_ERRORS):
-            self.search._end(f"the study's storage failed: {error}")
+            self.search.end(f"the study's storage failed: {error}")
             return True
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            self.search._end("interrupted")
+            self.search.end("interrupted")
             return True
         return False
 

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import optuna
 from optuna.exceptions import DuplicatedStudyError, OptunaError, StorageInternalError
-from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -56,6 +57,10 @@ def quiet() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
+#: where the studies of this process are kept
+_BACKENDS: WeakKeyDictionary[optuna.Study, BaseStorage] = WeakKeyDictionary()
+
+
 def open_study(
     storage: Any,
     name: str,
@@ -71,8 +76,9 @@ def open_study(
     """
     where = storage if isinstance(storage, str | os.PathLike) else "the storage"
     try:
+        backend = _backend(storage)
         study = optuna.create_study(
-            storage=_backend(storage),
+            storage=backend,
             study_name=name,
             sampler=sampler,
             pruner=pruner,
@@ -91,11 +97,14 @@ def open_study(
                 f"study {name!r} in {where} was made with {key}={(known or {}).get(key)!r}, now it "
                 f"is {wanted!r}: keep this one in another file or under another name"
             )
+    _BACKENDS[study] = backend
     return study
 
 
-def _backend(storage: Any) -> BaseStorage | None:
-    if storage is None or isinstance(storage, BaseStorage):
+def _backend(storage: Any) -> BaseStorage:
+    if storage is None:
+        return InMemoryStorage()
+    if isinstance(storage, BaseStorage):
         return storage
     text = os.fspath(storage)
     url = text if "://" in text else f"sqlite:///{Path(text).expanduser()}"
@@ -150,7 +159,13 @@ def release(trial: Trial) -> None:
 def lost_trials(study: optuna.Study) -> list[Trial]:
     """Running trials whose owner is gone, in order, ready to be run again."""
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-    return [Trial(study, t._trial_id) for t in running if _lost(t)]
+    backend, name = _BACKENDS[study], study.study_name
+    number = backend.get_trial_id_from_study_id_trial_number
+    return [
+        Trial(study, number(backend.get_study_id_from_name(name), t.number))
+        for t in running
+        if _lost(t)
+    ]
 
 
 def _lost(trial: FrozenTrial) -> bool:

@@ -75,7 +75,10 @@ def add_to_all(columns, values, count, factors, table):
 
 @njit(cache=True, nogil=True)
 def joint_loss(rows, y, weight, order, loss, table, bias):
-    """Weighted mean over the rows of the losses of all classes against the rest."""
+    """Weighted mean over the rows of the losses of all outputs.
+
+    ``y`` holds class numbers, each class against the rest, or one column of targets per output.
+    """
     columns = np.zeros(table.shape[0] + 1, dtype=np.int64)
     values = np.zeros(columns.size, dtype=table.dtype)
     margins = np.zeros(table.shape[1], dtype=table.dtype)
@@ -85,6 +88,10 @@ def joint_loss(rows, y, weight, order, loss, table, bias):
         count = list_nonzeros(rows, i, columns, values)
         predict_all(columns, values, count, table, margins)
         for c in range(bias.size):
-            total += weight[i] * loss.value(1.0 if y[i] == c else -1.0, margins[c] + bias[c])
+            if y.ndim == 2:  # known when compiled
+                target = y[i, c]
+            else:
+                target = 1.0 if y[i] == c else -1.0
+            total += weight[i] * loss.value(target, margins[c] + bias[c])
         mass += weight[i]
     return total / max(mass, 1e-300)

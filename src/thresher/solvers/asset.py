@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -31,7 +31,8 @@ from thresher._random import shuffled
 from thresher._rows import AHEAD
 from thresher.functions import LinearFunction
 from thresher.solvers import driver
-from thresher.solvers.base import Chunk, Problem, Solver, average
+from thresher.solvers._states import combined, present
+from thresher.solvers.base import Chunk, Problem, Solver
 
 __all__ = ["ASSET"]
 
@@ -85,7 +86,7 @@ def _visits(rows, y, weight, order, loss, lam, first, box, star, start, fit_bias
             mass += eta * scale
             bias_sum += eta * bias
             steps_sum += eta
-    return AssetState(v, lag, scale, square, mass, bias, bias_sum, steps_sum, t)
+    return v, lag, scale, square, mass, bias, bias_sum, steps_sum, t
 
 
 @njit(cache=True, nogil=True)
@@ -107,13 +108,29 @@ class ASSET(Solver):
 
     Parameters
     ----------
-    theta : factor of the steps D_Z / (D_G sqrt(t)); 1 is the theory's, None: chosen on a sample
-    star : steps 1 / (lambda t) and no bias (ASSET*)
-    box : bound B of the bias; None: 1 + the pilot's largest row norm / sqrt(lambda)
-    pilot : rows on which D_G is measured
-    rho : share of the planned visits before the mean begins; in a stream it begins at once
-    start : visit K at which it begins instead
-    first : theta D_Z / D_G; set by ``fit``
+    theta : float or None, default=None
+        Factor of the steps D_Z / (D_G sqrt(t)); 1 is the theory's.  None: chosen on a sample.
+    star : bool, default=False
+        Steps 1 / (lambda t) and no bias (ASSET*).
+    box : float or None, default=None
+        Bound B of the bias.  None: 1 + the pilot's largest row norm / sqrt(lambda).
+    pilot : int, default=1000
+        Rows on which D_G is measured.
+    rho : float, default=0.5
+        Share of the planned visits before the mean begins; in a stream it begins at once.
+    start : int or None, default=None
+        Visit K at which it begins instead.
+    first : float or None, default=None
+        theta D_Z / D_G; set by ``fit``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("hinge", solver="asset", alpha=0.01, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.85)
+    True
     """
 
     theta: float | None = None
@@ -168,10 +185,10 @@ class ASSET(Solver):
         return AssetState(np.zeros(d), np.zeros(d), 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
 
     def update(self, problem: Problem, state: AssetState, chunk: Chunk) -> AssetState:
-        return _visits(
+        return AssetState(*_visits(
             *chunk, problem.loss, problem.ridge, self.first or 1.0, self.box or math.inf, self.star,
             self.start or 1, problem.fit_intercept, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def finish(self, problem: Problem, state: AssetState) -> LinearFunction:
         if state.steps_sum > 0.0:
@@ -179,14 +196,22 @@ class ASSET(Solver):
             return LinearFunction(coef.astype(problem.dtype), state.bias_sum / state.steps_sum)
         return LinearFunction((state.scale * state.direction).astype(problem.dtype), state.bias)
 
-    def merge(self, states, weights):  # type: ignore[no-untyped-def]
-        """Both iterate and mean are averaged; the means as such, whatever their mass."""
-        plain = [
-            s._replace(
-                direction=s.scale * s.direction, scale=1.0, mass=0.0,
-                square=s.square * s.scale**2, lag=s.lag - s.mass * s.direction,
-            )
-            for s in states
-        ]  # fmt: skip
-        merged = average(plain, weights)
+    def merge(self, problem: Problem, states: Any, base: AssetState, weights: Any) -> AssetState:
+        """The mean path: w_t = sum_k p_k w_k,t with shares p_k of the mass, and so its mean over t.
+
+        The step-weighted sums of the iterates and of their steps become weighted means, like the
+        iterates themselves: where shards took equally many steps, their quotient is the mean of the
+        mean path.  ``step`` is the clock of the steps and a weighted mean too.
+        """
+        states, shares = present(states, weights)
+        if not states:
+            return self.copy(base)
+        merged = combined([_plain(s) for s in states], base, shares, self.sum_fields)
         return merged._replace(square=float(merged.direction @ merged.direction))
+
+
+def _plain(s: AssetState) -> AssetState:
+    """With scale one, and the sum of the iterates wholly in ``lag``."""
+    return s._replace(
+        direction=s.scale * s.direction, lag=s.lag - s.mass * s.direction, scale=1.0, mass=0.0
+    )

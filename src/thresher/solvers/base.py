@@ -15,8 +15,9 @@ from thresher._rows import Rows
 from thresher._terms import capabilities
 from thresher.losses import Loss
 from thresher.penalties import Penalty
-from thresher.registry import LOSSES, PENALTIES
+from thresher.registry import LOSSES, PENALTIES, SOLVERS
 from thresher.schedules import Schedule
+from thresher.solvers._states import copied
 
 __all__ = [
     "Chunk",
@@ -30,6 +31,8 @@ __all__ = [
     "check_compatible",
     "precisions",
 ]
+
+TARGETS = ("classes", "matrix")
 
 State = Any  # a NamedTuple of arrays and counters, one type per solver
 
@@ -60,8 +63,11 @@ class Problem:
     """Minimise  sum_i s_i loss(y_i, w.x_i + b) / sum_i s_i  +  penalty(w)  over w and a free b.
 
     ``tol`` is the accuracy asked for, in the solver's own measure (``Solver.residual``); None: as
-    good as the planned passes get.  With ``outputs`` > 1 the targets are class numbers and one
-    model is learned for each class against the rest.
+    good as the planned passes get.
+
+    ``targets`` "classes": of one output, real numbers (-1 and +1 for two classes); of several,
+    class numbers, and one model is learned for each class against the rest.  "matrix": real
+    numbers, (rows, outputs), and one regression for each column.
     """
 
     loss: Loss
@@ -72,6 +78,7 @@ class Problem:
     seed: int = 0
     tol: float | None = None
     outputs: int = 1
+    targets: str = "classes"
 
     @property
     def ridge(self) -> float:
@@ -88,7 +95,7 @@ class Chunk(NamedTuple):
 
     @property
     def size(self) -> int:
-        return self.y.size
+        return self.y.shape[0]
 
 
 class Record(NamedTuple):
@@ -155,8 +162,9 @@ class Solver:
     """A frozen dataclass of hyper-parameters, and the algorithm as a state and an update.
 
     ``init`` makes the state, ``update`` consumes it with one chunk (and may reuse its arrays),
-    ``finish`` reads a model off it without changing it, ``merge`` averages states that saw
-    different rows.  Everything random is a function of ``problem.seed`` and the state's counters.
+    ``finish`` reads a model off it without changing it, ``merge`` makes one state of several that
+    saw different rows.  Everything random is a function of ``problem.seed`` and the state's
+    counters.
     """
 
     #: capabilities asked of the loss and of the penalty: each name is a method or a trait
@@ -169,6 +177,13 @@ class Solver:
     default_passes: ClassVar[int] = 10
     #: fields of the state that hold positions of features: a state from a file is checked by them
     index_fields: ClassVar[frozenset[str]] = frozenset()
+    #: fields of the state that are sums over rows or steps: merging adds what each shard added.
+    #: Where ``step`` is none of them it is the clock of the steps, and merging averages iterates
+    sum_fields: ClassVar[frozenset[str]] = frozenset()
+    #: merged states give, to rounding, the model of one stream over all rows
+    merges_exactly: ClassVar[bool] = False
+    #: what targets it learns: see ``Problem.targets``
+    target_kinds: ClassVar[frozenset[str]] = frozenset({"classes"})
     #: learns all classes in one pass over the rows when the problem has several outputs
     joint: ClassVar[bool] = False
     #: targets are class numbers, also of two classes (which are -1 and +1 for the others)
@@ -223,8 +238,26 @@ class Solver:
         """The function that was learned so far; it shares no memory with the state."""
         raise NotImplementedError
 
-    def merge(self, states: Sequence[State], weights: Sequence[float]) -> State:
-        raise NotImplementedError(f"{type(self).__name__} states cannot be merged")
+    def copy(self, state: State) -> State:
+        """The state in memory of its own: who wants to keep one copies it before an update."""
+        return copied(state)
+
+    def merge(
+        self, problem: Problem, states: Sequence[State], base: State, weights: Sequence[float]
+    ) -> State:
+        """One state of several shards' that started as copies of ``base`` and saw other rows each.
+
+        ``weights`` are the masses of these rows (the sums of their weights); a shard of mass zero
+        might as well not be there.  What the base had learned is counted once.  The arguments stay
+        as they are, and the result shares no memory with them.
+        """
+        name = type(self).__name__
+        if not self.streaming:
+            raise NotImplementedError(
+                f"{name} is a batch solver, whose updates need all rows at once: states that saw "
+                "different rows cannot be merged; use a streaming solver such as AveragedSGD"
+            )
+        raise NotImplementedError(f"{name} does not say how its states are merged")
 
     def polish(self, problem: Problem, state: State, chunk: Chunk) -> State:
         """A last look at the whole data after the passes; most solvers need none."""
@@ -287,12 +320,15 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
                 f"solver {type(solver).__name__} needs a {role} that offers {', '.join(missing)}, "
                 f"which {type(term).__name__} does not; {_alternatives(role, needs)}"
             )
-    weights = getattr(problem.penalty, "weights", None)
-    if weights is not None and weights.size != problem.n_features:
-        raise ValueError(
-            f"{type(problem.penalty).__name__} has {weights.size} weights, "
-            f"but the data has {problem.n_features} features"
-        )
+    for name in ("weights", "groups"):
+        values = getattr(problem.penalty, name, None)
+        if values is not None and values.size != problem.n_features:
+            what = "weights" if name == "weights" else "labels of groups"
+            raise ValueError(
+                f"{type(problem.penalty).__name__} has {values.size} {what}, "
+                f"but the data has {problem.n_features} features"
+            )
+    _check_targets(solver, problem)
     schedule = getattr(solver, "schedule", None)
     if schedule is not None and not isinstance(schedule, Schedule):
         raise TypeError(
@@ -321,6 +357,17 @@ def _class_capabilities(cls: Any) -> frozenset[str]:
     return capabilities(cls.__new__(cls))
 
 
+def _check_targets(solver: Solver, problem: Problem) -> None:
+    if problem.targets not in TARGETS:
+        raise ValueError(f"targets must be one of {', '.join(TARGETS)}, got {problem.targets!r}")
+    if problem.targets not in solver.target_kinds:
+        able = [name for name, cls in SOLVERS.items() if problem.targets in cls.target_kinds]
+        raise ValueError(
+            f"solver {type(solver).__name__} does not learn a {problem.targets} of targets; "
+            f"these do: {', '.join(able)}"
+        )
+
+
 def check_batch(solver: Solver) -> None:
     if solver.batch < 1:
         raise ValueError(f"{type(solver).__name__}: batch must be at least 1, got {solver.batch}")
@@ -337,18 +384,3 @@ def precisions(problem: Problem) -> np.ndarray:
     out = np.empty(problem.n_features)
     _fill_precisions(problem.penalty, out)
     return out
-
-
-def average(states: Sequence[Any], weights: Sequence[float]) -> Any:
-    """Field-by-field weighted mean of equal states; integer counters take the largest value."""
-    shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
-    fields = []
-    for values in zip(*states, strict=True):
-        if isinstance(values[0], np.ndarray):
-            mean = sum(s * v.astype(np.float64) for s, v in zip(shares, values, strict=True))
-            fields.append(mean.astype(values[0].dtype))
-        elif isinstance(values[0], int | np.integer):
-            fields.append(max(values))
-        else:
-            fields.append(float(np.dot(shares, values)))
-    return type(states[0])(*fields)

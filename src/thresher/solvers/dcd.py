@@ -114,16 +114,29 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 @dataclass(frozen=True)
 class DualDescent(Solver):
-    """Dual coordinate descent: the default where features outnumber rows, and for the optimum of
-    the hinge and epsilon-insensitive losses.
+    """Dual coordinate descent: exact, parameter-free steps on one dual variable at a time.
+
+    The default where features outnumber rows, and for the optimum of the hinge and
+    epsilon-insensitive losses.
 
     Parameters
     ----------
-    intercept_scaling : value of the constant feature that carries the intercept
-    threads : rows are split between so many threads, whose steps are made safe to add and added
-        after each pass (CoCoA+, Ma et al., 2015), every other pass on one thread.  Reproducible,
-        within the tolerance of one thread's result; it takes more passes and seldom pays: several
-        classes run in parallel at no such price (``n_jobs`` of the estimators).
+    intercept_scaling : float, default=1.0
+        Value of the constant feature that carries the intercept.
+    threads : int, default=1
+        Rows are split between so many threads, whose steps are made safe to add and added after
+        each pass (CoCoA+, Ma et al., 2015), every other pass on one thread.  Reproducible, within
+        the tolerance of one thread's result; it takes more passes and seldom pays: several classes
+        run in parallel at no such price (``n_jobs`` of the estimators).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("hinge", solver="dcd", tol=1e-3, random_state=0).fit(X, y)
+    >>> model.status_.name, bool(model.score(X, y) > 0.85)
+    ('CONVERGED', True)
     """
 
     intercept_scaling: float = 1.0

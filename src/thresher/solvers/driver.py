@@ -17,6 +17,7 @@ from numba import njit
 from thresher._random import generator, shuffled
 from thresher._rows import Rows
 from thresher.functions import Function
+from thresher.penalties import evaluate
 from thresher.solvers._joint import feature_major, joint_loss
 from thresher.solvers.base import Chunk, Near, Problem, Record, Result, Solver, Status
 from thresher.solvers.stream import Facts, Stream, Streams, signs
@@ -287,25 +288,18 @@ def _mean_loss(rows, y, weight, order, loss, w, bias):
     return total / max(mass, 1e-300)
 
 
-@njit(cache=True, nogil=True)
-def _penalty_value(penalty, w):
-    total = 0.0
-    for j in range(w.size):
-        total += penalty.value(w[j], j)
-    return total
-
-
 def mean_loss(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: Any) -> float:
     """Weighted mean of the loss over the rows that ``chunk.order`` names (summed over outputs)."""
     rows, y, weight, order = chunk
-    if problem.outputs > 1:
-        bias = np.asarray(intercept, dtype=np.float64)
-        return float(joint_loss(rows, y, weight, order, problem.loss, feature_major(coef), bias))
+    if problem.outputs > 1 or problem.targets == "matrix":
+        bias = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+        table = feature_major(np.atleast_2d(coef))
+        return float(joint_loss(rows, y, weight, order, problem.loss, table, bias))
     return float(_mean_loss(rows, y, weight, order, problem.loss, coef, float(intercept)))
 
 
 def penalty_value(problem: Problem, coef: np.ndarray) -> float:
-    return sum(float(_penalty_value(problem.penalty, w)) for w in np.atleast_2d(coef))
+    return sum(evaluate(problem.penalty, w) for w in np.atleast_2d(coef))
 
 
 def objective(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: float) -> float:

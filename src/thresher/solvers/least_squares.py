@@ -17,9 +17,9 @@ repetitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -27,6 +27,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq, solve_triang
 from scipy.linalg.blas import dsyrk, dtrmm, ssyrk, strmm
 
 from thresher.functions import LinearFunction
+from thresher.solvers._states import present
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
 
 __all__ = ["DirectLeastSquares", "refuse_large_matrix", "ridged"]
@@ -61,9 +62,23 @@ def _gather(rows, weight, order, block):
 class DirectLeastSquares(Solver):
     """Normal equations by Cholesky: the exact model of the least-squares loss in one pass.
 
+    Learns several classes, or a matrix of real targets, from one matrix of the features.
+
     Parameters
     ----------
-    max_features : refuse more features than this, since the matrix has their square
+    max_features : int, default=20000
+        Refuse more features than this, since the matrix has their square.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> from thresher import LinearRegressor
+    >>> X, y = make_regression(300, 20, noise=5.0, random_state=0)
+    >>> model = LinearRegressor("least_squares", solver="least_squares", alpha=0.0).fit(X, y)
+    >>> from numpy.linalg import norm
+    >>> residual = y - model.predict(X)
+    >>> bool(norm(X.T @ residual) < 1e-6 * norm(X.T @ y))  # the normal equations hold
+    True
     """
 
     max_features: int = 20_000
@@ -71,7 +86,10 @@ class DirectLeastSquares(Solver):
     penalty_needs = frozenset({"quadratic"})
     default_passes = 1
     joint = True
+    target_kinds = frozenset({"classes", "matrix"})
     by_blocks = True
+    sum_fields = frozenset(NormalEquations._fields)
+    merges_exactly = True
 
     def check(self, problem: Problem) -> None:
         refuse_large_matrix(self, problem.n_features, self.max_features)
@@ -102,16 +120,26 @@ class DirectLeastSquares(Solver):
             return LinearFunction(coef[0], float(solution[-1, 0]))
         return LinearFunction(coef, solution[-1])
 
-    def merge(self, states: Sequence[NormalEquations], weights: Sequence[float]) -> NormalEquations:
-        """The mean of the states' means; with the rows' masses as weights, simply their sum."""
-        shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
-        mass = sum(s.mass for s in states)
-        factors = [c * mass / max(s.mass, 1e-300) for c, s in zip(shares, states, strict=True)]
-        gram, moments = np.zeros_like(states[0].gram), np.zeros_like(states[0].moments)
-        for c, s in zip(factors, states, strict=True):
-            gram += c * s.gram
-            moments += c * s.moments
-        return NormalEquations(gram, moments, mass, max(s.step for s in states))
+    def merge(
+        self, problem: Problem, states: Any, base: NormalEquations, weights: Any
+    ) -> NormalEquations:
+        """G = G_base + sum_k c_k (G_k - G_base), and so the moments: exact.
+
+        With the masses of the rows as weights every c_k is one.  In general c_k = p_k M / M_k, p_k
+        the share of shard k in the weights, M_k the mass that it saw and M that of all: the mean
+        equations of the shards are averaged with these weights.
+        """
+        states, shares = present(states, weights)
+        merged = self.copy(base)
+        masses = np.array([s.mass - base.mass for s in states])
+        learned = masses > 0.0  # a shard that saw nothing has no mean equations
+        total, share = float(masses[learned].sum()), float(shares[learned].sum())
+        for k in np.flatnonzero(learned):
+            factor = (shares[k] / share) * (total / masses[k])
+            merged.gram[...] += factor * (states[k].gram - base.gram)
+            merged.moments[...] += factor * (states[k].moments - base.moments)
+        step = base.step + sum(s.step - base.step for s in states)
+        return merged._replace(mass=base.mass + total, step=step)
 
     def leave_one_out(
         self, problem: Problem, state: NormalEquations, chunk: Chunk
@@ -146,6 +174,13 @@ def refuse_large_matrix(solver: Solver, d: int, most: int) -> None:
 
 def _targets(problem: Problem, y: np.ndarray) -> np.ndarray:
     """Columns of targets in double precision; -1 / +1 for every class against the rest."""
+    if problem.targets == "matrix":
+        if y.ndim != 2 or y.shape[1] != problem.outputs:
+            raise ValueError(
+                f"targets of shape {y.shape}: a problem of {problem.outputs} outputs needs "
+                f"(rows, {problem.outputs})"
+            )
+        return y.astype(np.float64)
     if problem.outputs == 1:
         return y.astype(np.float64)[:, None]
     return np.where(y[:, None] == np.arange(problem.outputs), 1.0, -1.0)

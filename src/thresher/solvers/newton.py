@@ -147,11 +147,21 @@ def shifted_loss(y, weight, order, loss, p, direction, t):
 
 @dataclass(frozen=True)
 class Newton(Solver):
-    """Damped Newton with an unpenalised intercept.
+    """Damped Newton with an unpenalised intercept: the default for small data.
 
     Parameters
     ----------
-    direct_features : most features for which the Hessian is formed; above, conjugate gradients
+    direct_features : int, default=600
+        Most features for which the Hessian is formed; above, conjugate gradients.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", solver="newton").fit(X, y)
+    >>> model.status_.name, model.n_iter_ < 20
+    ('CONVERGED', True)
     """
 
     direct_features: int = 600

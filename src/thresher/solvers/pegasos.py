@@ -31,7 +31,8 @@ from thresher.functions import LinearFunction
 from thresher.penalties import WeightedL2
 from thresher.solvers import driver, relevance
 from thresher.solvers._batch import add_rows, slopes_at
-from thresher.solvers.base import Chunk, Problem, Solver, average, check_batch, precisions
+from thresher.solvers._states import combined, present
+from thresher.solvers.base import Chunk, Problem, Solver, check_batch, precisions
 
 __all__ = ["SGD", "Pegasos", "WeightedPegasos"]
 
@@ -121,7 +122,15 @@ def _scaled_sgd(
                 v[j] *= scale
             sqnorm *= scale * scale
             mass, scale = 0.0, 1.0
-    return ScaledState(v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid)
+    return v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid
+
+
+def _plain(s: ScaledState) -> ScaledState:
+    """With scale one, and the sum of the iterates wholly in ``offset``."""
+    return s._replace(
+        direction=s.scale * s.direction.astype(np.float64), scale=1.0, mass=0.0,
+        offset=s.offset - s.mass * s.direction.astype(np.float64),
+    )  # fmt: skip
 
 
 BIAS = {"none": 0, "gradient": 1, "residual": 2}
@@ -131,6 +140,7 @@ class _ScaledSolver(Solver):
     """Shared by the solvers that keep w = scale * direction."""
 
     default_passes = 10
+    sum_fields = frozenset({"seen", "paid"})
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> ScaledState:
         zeros = np.zeros(problem.n_features, dtype=problem.dtype)
@@ -142,14 +152,19 @@ class _ScaledSolver(Solver):
             return LinearFunction(mean.astype(problem.dtype), state.bias_total / state.total)
         return LinearFunction((state.scale * state.direction).astype(problem.dtype), state.bias)
 
-    def merge(self, states: Any, weights: Any) -> ScaledState:
-        unscaled = [
-            s._replace(direction=s.scale * s.direction, scale=1.0, mass=s.mass / s.scale)
-            for s in states
-        ]
-        if len({s.mass for s in unscaled}) > 1:
-            raise ValueError("averaged SGD states can be merged only before their windows open")
-        merged = average(unscaled, weights)
+    def merge(self, problem: Problem, states: Any, base: ScaledState, weights: Any) -> ScaledState:
+        """The mean path: w_t = sum_k p_k w_k,t with shares p_k of the mass, and so its average.
+
+        An average is A / S with A = sum_t eta_t w_t and S = sum_t eta_t.  Both become weighted
+        means, like the iterates: where shards took equally many steps, the quotient is the average
+        of the mean path, and a shard whose window has not opened adds nothing to either.  ``step``
+        is the clock of the steps and a weighted mean too: K iterates that were averaged after t
+        steps have forgotten the start as one does after t steps.  ``seen`` and ``paid`` add up.
+        """
+        states, shares = present(states, weights)
+        if not states:
+            return self.copy(base)
+        merged = combined([_plain(s) for s in states], base, shares, self.sum_fields)
         return merged._replace(sqnorm=float(np.dot(merged.direction, merged.direction)))
 
 
@@ -158,18 +173,31 @@ class Pegasos(_ScaledSolver):
     """Pegasos with any loss: steps 1/(lambda t), optional projection onto the ball 1/sqrt(lambda).
 
     The default learner of SALSA.  Prefer it for its fixed, parameter-free steps; the faster and
-    more accurate default for large data is ``AveragedSGD``.
+    more accurate default for large data is ``AveragedSGD``.  Cost per update: O(non-zeros of the
+    batch).  With a ``WeightedL2`` penalty the same steps run in the coordinates sqrt(lambda_j) w_j,
+    which is the weighted coordinate-wise Pegasos.
 
     Parameters
     ----------
-    batch : rows per update (k)
-    project : keep ||w|| within 1/sqrt(lambda), where the optimum of a loss with l(y, 0) <= 1 lies
-    bias : "gradient" (steps of at most 1/sqrt(t)) or "residual" (the thesis's mean residual of the
-        batch, and of all rows at the end; needs batch > 1 to mean anything)
-    schedule : steps other than 1/(lambda t)
+    batch : int, default=1
+        Rows per update (k).
+    project : bool, default=True
+        Keep ||w|| within 1/sqrt(lambda), where the optimum of a loss with l(y, 0) <= 1 lies.
+    bias : {"gradient", "residual"}, default="gradient"
+        Steps of at most 1/sqrt(t), or the thesis's mean residual of the batch, and of all rows at
+        the end (needs batch > 1 to mean anything).
+    schedule : Schedule or None, default=None
+        Steps other than 1/(lambda t).
 
-    Cost per update: O(non-zeros of the batch).  With a ``WeightedL2`` penalty the same steps run in
-    the coordinates sqrt(lambda_j) w_j, which is the weighted coordinate-wise Pegasos.
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> from thresher.solvers import Pegasos
+    >>> model = LinearClassifier("hinge", solver=Pegasos(batch=10), alpha=0.01, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.85)
+    True
     """
 
     batch: int = 1
@@ -194,10 +222,10 @@ class Pegasos(_ScaledSolver):
         schedule = self.schedule or schedules.Pegasos(lam)
         radius = 1.0 / math.sqrt(lam) if self.project else math.inf
         mode = BIAS[self.bias] if problem.fit_intercept else 0
-        return _scaled_sgd(
+        return ScaledState(*_scaled_sgd(
             rows, chunk.y, chunk.weight, chunk.order, problem.loss, schedule, lam, self.batch,
             radius, -1, mode, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def finish(self, problem: Problem, state: ScaledState) -> LinearFunction:
         coef, bias = super().finish(problem, state)
@@ -216,10 +244,29 @@ class Pegasos(_ScaledSolver):
 class WeightedPegasos(Solver):
     """Pegasos with a penalty weight per coordinate, lambda_j = alpha * precision_j.
 
-    ``precisions`` is "ard" (automatic relevance determination: the inverse of the learned prior
-    variances), "cv" (coordinate-wise search by cross-validation, for few features) or one positive
-    number per feature.  They are normalised to geometric mean one, so that alpha keeps its meaning.
-    ``prepare`` chooses them; what then runs is ``Pegasos`` with a ``WeightedL2`` penalty.
+    ``prepare`` chooses the precisions; what then runs is ``Pegasos`` with a ``WeightedL2`` penalty.
+
+    Parameters
+    ----------
+    precisions : {"ard", "cv"} or array of shape (n_features,), default="ard"
+        "ard": automatic relevance determination, the inverse of the learned prior variances; "cv":
+        coordinate-wise search by cross-validation, for few features; or positive numbers.  They are
+        normalised to geometric mean one, so that alpha keeps its meaning.
+    batch : int, default=1
+        Rows per update.
+    project : bool, default=True
+        Keep the weights in a ball, as ``Pegasos`` does.
+    bias : {"gradient", "residual"}, default="gradient"
+        As for ``Pegasos``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", solver="weighted_pegasos", alpha=0.1, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.8)
+    True
     """
 
     precisions: Any = "ard"
@@ -256,8 +303,24 @@ class SGD(_ScaledSolver):
 
     Parameters
     ----------
-    schedule : step sizes; None: theta / sqrt(t) with theta chosen on a sample of the rows
-    average_from : first update of the averaging window; None: no average, the last iterate
+    schedule : Schedule or None, default=None
+        Step sizes.  None: theta / sqrt(t) with theta chosen on a sample of the rows.
+    average_from : int or None, default=0
+        First update of the averaging window.  None: no average, the last iterate.
+    batch : int, default=1
+        Rows per update.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> from thresher import schedules
+    >>> from thresher.solvers import SGD
+    >>> solver = SGD(schedules.InverseRoot(0.1), average_from=300)
+    >>> model = LinearClassifier("logistic", solver=solver, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.85)
+    True
     """
 
     schedule: schedules.Schedule | None = None
@@ -275,11 +338,11 @@ class SGD(_ScaledSolver):
         kernel = _scaled_sgd if "uniform" in problem.penalty.traits else _subgradient_sgd
         strength: Any = problem.ridge if kernel is _scaled_sgd else problem.penalty
         average_from = -1 if self.average_from is None else self.average_from
-        return kernel(
+        return ScaledState(*kernel(
             chunk.rows, chunk.y, chunk.weight, chunk.order, problem.loss,
             self.schedule or schedules.InverseRoot(), strength, self.batch, math.inf,
             average_from, int(problem.fit_intercept), state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -308,7 +371,7 @@ def _subgradient_sgd(
             bias_total += eta * bias
             for j in range(w.size):
                 offset[j] -= eta * w[j]
-    return ScaledState(w, offset, 1.0, 0.0, mass, total, bias, bias_total, step, seen, paid)
+    return w, offset, 1.0, 0.0, mass, total, bias, bias_total, step, seen, paid
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,6 +22,7 @@ from numba import njit
 from thresher import schedules
 from thresher.functions import LinearFunction
 from thresher.solvers._batch import add_rows, slopes_at
+from thresher.solvers._states import combined, present
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import tuned_schedule
 
@@ -85,7 +86,7 @@ def _lazy(
                 v[j] *= scale
                 due[j] = 0.0
             scale, steps = 1.0, 0.0
-    return ProximalState(v, due, scale, steps, bias, step, seen, paid)
+    return v, due, scale, steps, bias, step, seen, paid
 
 
 @njit(cache=True, nogil=True)
@@ -115,12 +116,13 @@ def _eager(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, sta
             w[j] = penalty.prox(w[j], eta, j)
         if fit_bias:
             bias -= min(eta, 1.0 / math.sqrt(step)) * slope_sum
-    return ProximalState(w, state.due, 1.0, 0.0, bias, step, seen, paid)
+    return w, state.due, 1.0, 0.0, bias, step, seen, paid
 
 
 class _Proximal(Solver):
     default_passes = 10
     default_penalty = "l1"
+    sum_fields = frozenset({"seen", "paid"})
     every: int = 1
     ceiling: float = math.inf
 
@@ -137,14 +139,14 @@ class _Proximal(Solver):
     def update(self, problem: Problem, state: ProximalState, chunk: Chunk) -> ProximalState:
         schedule = self.schedule or schedules.InverseRoot()  # type: ignore[attr-defined]
         if "lazy" not in problem.penalty.traits:
-            return _eager(
+            return ProximalState(*_eager(
                 *chunk, problem.loss, problem.penalty, schedule, self.batch,
                 problem.fit_intercept, state,
-            )  # fmt: skip
-        return _lazy(
+            ))  # fmt: skip
+        return ProximalState(*_lazy(
             *chunk, problem.loss, problem.penalty, problem.ridge, schedule, self.every,
             self.ceiling, self.batch, problem.fit_intercept, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def finish(self, problem: Problem, state: ProximalState) -> LinearFunction:
         if "lazy" not in problem.penalty.traits:
@@ -154,6 +156,28 @@ class _Proximal(Solver):
             state.direction, state.due, state.steps, state.scale, self.ceiling, problem.penalty, w
         )
         return LinearFunction(w, state.bias)
+
+    def merge(
+        self, problem: Problem, states: Any, base: ProximalState, weights: Any
+    ) -> ProximalState:
+        """w = sum_k m_k w_k / sum_k m_k, each w_k after the proximal steps that it still owes.
+
+        Zeros are those that all shards have.  ``step``, the clock of the steps, is a weighted mean
+        too; ``seen`` and ``paid`` add up.
+        """
+        states, shares = present(states, weights)
+        if not states:
+            return self.copy(base)
+        paid = [self._plain(problem, s) for s in states]
+        return combined(paid, base, shares, self.sum_fields)
+
+    def _plain(self, problem: Problem, s: ProximalState) -> ProximalState:
+        """With scale one, and no coordinate owing a step."""
+        if "lazy" not in problem.penalty.traits:
+            return s
+        w = np.empty_like(s.direction)
+        _settled(s.direction, s.due, s.steps, s.scale, self.ceiling, problem.penalty, w)
+        return s._replace(direction=w, due=np.zeros_like(s.due), scale=1.0, steps=0.0)
 
 
 @dataclass(frozen=True)
@@ -165,8 +189,19 @@ class FOBOS(_Proximal):
 
     Parameters
     ----------
-    schedule : step sizes; None: theta / sqrt(t) with theta chosen on a sample of the rows
-    batch : rows per update
+    schedule : Schedule or None, default=None
+        Step sizes.  None: theta / sqrt(t) with theta chosen on a sample of the rows.
+    batch : int, default=1
+        Rows per update.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", solver="fobos", alpha=0.05, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.85), model.density_ < 1.0
+    (True, True)
     """
 
     schedule: schedules.Schedule | None = None
@@ -176,13 +211,32 @@ class FOBOS(_Proximal):
 
 @dataclass(frozen=True)
 class TruncatedGradient(_Proximal):
-    """SGD whose weights are pulled to zero every so often: at every ``every``-th update, weights of
-    at most ``ceiling`` in size are soft-thresholded by every * eta * strength.
+    """SGD whose weights are pulled to zero every so often.
+
+    At every ``every``-th update, weights of at most ``ceiling`` in size are soft-thresholded by
+    every * eta * strength.
 
     Parameters
     ----------
-    every : updates between truncations (K)
-    ceiling : larger weights are never truncated (theta)
+    schedule : Schedule or None, default=None
+        Step sizes.  None: theta / sqrt(t) with theta chosen on a sample of the rows.
+    every : int, default=10
+        Updates between truncations (K).
+    ceiling : float, default=inf
+        Larger weights are never truncated (theta).
+    batch : int, default=1
+        Rows per update.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> from thresher.solvers import TruncatedGradient
+    >>> solver = TruncatedGradient(every=5)
+    >>> model = LinearClassifier("logistic", solver=solver, alpha=0.05, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.85), model.density_ < 1.0
+    (True, True)
     """
 
     schedule: schedules.Schedule | None = None

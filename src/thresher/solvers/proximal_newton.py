@@ -158,9 +158,21 @@ class ProximalNewton(Solver):
 
     Parameters
     ----------
-    first : size of the first working set
-    largest : most coordinates in one working set; its Hessian takes largest^2 numbers
-    hessian_rows : rows to estimate the Hessian from (at least 50 per coordinate are taken)
+    first : int, default=32
+        Size of the first working set.
+    largest : int, default=2000
+        Most coordinates in one working set; its Hessian takes largest^2 numbers.
+    hessian_rows : int, default=3000
+        Rows to estimate the Hessian from (at least 50 per coordinate are taken).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", penalty="l1", solver="proximal_newton", alpha=0.05)
+    >>> model.fit(X, y).status_.name, model.density_ < 0.5
+    ('CONVERGED', True)
     """
 
     first: int = 32

@@ -111,8 +111,19 @@ class QuasiNewton(Solver):
 
     Parameters
     ----------
-    memory : steps that BFGS remembers
-    max_features : refuse more features than this, since the matrix has their square
+    memory : int, default=10
+        Steps that BFGS remembers.
+    max_features : int, default=10000
+        Refuse more features than this, since the matrix has their square.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from thresher import LinearClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LinearClassifier("logistic", solver="quasi_newton").fit(X, y)
+    >>> model.status_.name, bool(model.score(X, y) > 0.9)
+    ('CONVERGED', True)
     """
 
     memory: int = 10

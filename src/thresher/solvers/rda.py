@@ -10,7 +10,8 @@ ones never do, so the sparsity pattern is identified after finitely many steps. 
 S. Lee's thesis, chapter 2; V. Jumutc's thesis, section 4.1.
 
 Only the gradient sum is stored and weights are worked out when a row asks for them: an update
-costs O(non-zeros of the batch) with any penalty that has a proximal map.
+costs O(non-zeros of the batch) with any penalty that has a proximal map.  A penalty over groups
+asks for all coordinates of the groups that the batch touches: O(their sizes), each once a batch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ import numpy as np
 from numba import njit
 
 from thresher.functions import LinearFunction
+from thresher.penalties import Penalty
 from thresher.solvers import driver
+from thresher.solvers._batch import add_rows
+from thresher.solvers._states import combined, present
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
 
@@ -96,11 +100,78 @@ def _dual_averaging(
             for j in range(mean.size):
                 squares[j] += mean[j] * mean[j]
                 mean[j] = 0.0
-    return DualState(g, squares, bias_g, bias_squares, step, seen, paid)
+    return g, squares, bias_g, bias_squares, step, seen, paid
 
 
 @njit(cache=True, nogil=True)
-def _weights(state, penalty, gamma, rho, logarithmic, adaptive, w):
+def _weights_of_group(gradient, beta, step, rho, penalty, group, block, w):
+    """w at the features of one group; ``block`` has room for them."""
+    start, stop = penalty.pointers[group], penalty.pointers[group + 1]
+    part = block[: stop - start]
+    for k in range(start, stop):
+        u = -gradient[penalty.order[k]] / beta
+        part[k - start] = math.copysign(max(abs(u) - rho, 0.0), u)
+    penalty.prox_block(part, step / beta, group, part)
+    for k in range(start, stop):
+        w[penalty.order[k]] = part[k - start]
+
+
+@njit(cache=True, nogil=True)
+def _dual_averaging_of_groups(
+    rows, y, weight, order, loss, penalty, gamma, rho, logarithmic, batch, fit_bias, state
+):
+    """As ``_dual_averaging``, not adaptive, with the weights of the touched groups in ``w``."""
+    g, bias_g, step = state.gradient, state.bias_gradient, state.step
+    seen, paid = state.seen, state.paid
+    slopes = np.empty(batch)
+    w, block = np.zeros(g.size), np.empty(g.size)
+    known = np.full(penalty.pointers.size - 1, -1)  # the step that a group's weights are of
+    for first in range(0, order.size, batch):
+        size = min(batch, order.size - first)
+        beta = gamma * (1.0 + math.log(max(step, 1))) if logarithmic else gamma * math.sqrt(step)
+        bias = -bias_g / beta if fit_bias and step > 0 else 0.0
+        slope_sum = 0.0
+        for r in range(size):
+            i = order[first + r]
+            p = bias
+            if step > 0:
+                for k in range(rows.start(i), rows.stop(i)):
+                    j = rows.column(i, k)
+                    group = penalty.groups[j]
+                    if known[group] != step:
+                        known[group] = step
+                        _weights_of_group(g, beta, step, rho, penalty, group, block, w)
+                    p += rows.element(i, k) * w[j]
+            paid += weight[i] * loss.value(y[i], p)
+            slopes[r] = weight[i] * loss.deriv(y[i], p) / size
+            slope_sum += slopes[r]
+        seen += size
+        step += 1
+        bias_g += slope_sum
+        add_rows(rows, order, first, size, 1.0, slopes, g)
+    return g, state.squares, bias_g, state.bias_squares, step, seen, paid
+
+
+@njit(cache=True, nogil=True)
+def _weights_of_groups(state, penalty, gamma, rho, logarithmic, w):
+    step, block = state.step, np.empty(w.size)
+    beta = gamma * (1.0 + math.log(step)) if logarithmic else gamma * math.sqrt(step)
+    for group in range(penalty.pointers.size - 1):
+        _weights_of_group(state.gradient, beta, step, rho, penalty, group, block, w)
+
+
+def _weights(
+    state: DualState, penalty: Penalty, gamma: float, rho: float, logarithmic: bool,
+    adaptive: bool, w: np.ndarray,
+) -> None:  # fmt: skip
+    if "grouped" in penalty.traits:
+        _weights_of_groups(state, penalty, gamma, rho, logarithmic, w)
+    else:
+        _weights_of_coordinates(state, penalty, gamma, rho, logarithmic, adaptive, w)
+
+
+@njit(cache=True, nogil=True)
+def _weights_of_coordinates(state, penalty, gamma, rho, logarithmic, adaptive, w):
     step = state.step
     beta = gamma * (1.0 + math.log(step)) if logarithmic else gamma * math.sqrt(step)
     for j in range(w.size):
@@ -115,6 +186,7 @@ class _DualAveraging(Solver):
     default_passes = 10
     default_penalty = "l1"
     penalty_needs = frozenset({"prox"})
+    sum_fields = frozenset(DualState._fields)
     adaptive = False
 
     gamma: float | None
@@ -146,10 +218,16 @@ class _DualAveraging(Solver):
         return DualState(np.zeros(d), np.zeros(d if self.adaptive else 0), 0.0, 0.0, 0, 0, 0.0)
 
     def update(self, problem: Problem, state: DualState, chunk: Chunk) -> DualState:
-        return _dual_averaging(
+        if "grouped" in problem.penalty.traits:
+            gamma, rho, logarithmic, _ = self._terms()
+            return DualState(*_dual_averaging_of_groups(
+                *chunk, problem.loss, problem.penalty, gamma, rho, logarithmic, self.batch,
+                problem.fit_intercept, state,
+            ))  # fmt: skip
+        return DualState(*_dual_averaging(
             *chunk, problem.loss, problem.penalty, *self._terms(), self.batch,
             problem.fit_intercept, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def finish(self, problem: Problem, state: DualState) -> LinearFunction:
         w = np.zeros(problem.n_features)
@@ -164,27 +242,49 @@ class _DualAveraging(Solver):
         bias = -state.bias_gradient / beta if problem.fit_intercept else 0.0
         return LinearFunction(w.astype(problem.dtype), bias)
 
-    def merge(self, states: Any, weights: Any) -> DualState:
-        """Gradient sums add: the merged state has taken all the steps of its parts."""
-        return DualState(*(sum(values) for values in zip(*states, strict=True)))
+    def merge(self, problem: Problem, states: Any, base: DualState, weights: Any) -> DualState:
+        """g = g_base + sum_k (g_k - g_base), likewise the squares, and t = t_base + sum_k (t_k -
+        t_base): the merged state has taken the steps of all shards.
+
+        Each row entered its gradient with its own weight, so that the masses of the shards are in
+        the sums already: ``weights`` only say which shards there are.  Of one stream's sum it
+        differs by where the gradients were taken, as with delayed gradients.
+        """
+        states, shares = present(states, weights)
+        return combined(states, base, shares, self.sum_fields) if states else self.copy(base)
 
 
 @dataclass(frozen=True)
 class RDA(_DualAveraging):
-    """Dual averaging with any penalty: l1-RDA with ``L1``, elastic-net RDA with ``ElasticNet``.
+    """Dual averaging with any penalty: l1-RDA with ``L1``, group lasso with ``GroupL2``, and so on.
 
     Parameters
     ----------
-    gamma : weight of the proximal term, beta_t = gamma sqrt(t) (or gamma (1 + ln t)); the ideal
-        is ||gradient|| / ||solution||.  None: chosen on a sample of the rows
-    rho : extra soft-threshold of the proximal term; more zeros early on ("enhanced" l1-RDA)
-    growth : "root", or "log" for a strongly convex penalty such as the elastic net
+    gamma : float or None, default=None
+        Weight of the proximal term, beta_t = gamma sqrt(t) (or gamma (1 + ln t)); the ideal is
+        ||gradient|| / ||solution||.  None: chosen on a sample of the rows.
+    rho : float, default=0.0
+        Extra soft-threshold of the proximal term; more zeros early on ("enhanced" l1-RDA).
+    growth : {"root", "log"}, default="root"
+        "log" is for a strongly convex penalty such as the elastic net.
+    batch : int, default=1
+        Rows per update.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", solver="rda", alpha=0.05, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.85), model.density_ < 0.5
+    (True, True)
     """
 
     gamma: float | None = None
     rho: float = 0.0
     growth: str = "root"
     batch: int = 1
+    penalty_needs = frozenset()  # every penalty has a proximal map, of coordinates or of groups
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -199,6 +299,24 @@ class AdaptiveRDA(_DualAveraging):
     The proximal term is :math:`\tfrac{1}{2t}\langle w, Hw\rangle` with
     :math:`H_j = \gamma(\rho + \sqrt{\sum_\tau g_{\tau,j}^2})`; gamma is the inverse of the learning
     rate eta of the literature.  Rare features keep long steps: good on text.
+
+    Parameters
+    ----------
+    gamma : float or None, default=None
+        Inverse of the learning rate.  None: chosen on a sample of the rows.
+    rho : float, default=1.0
+        What every H_j starts from; positive.
+    batch : int, default=1
+        Rows per update.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", solver="adaptive_rda", alpha=0.05, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.85), model.density_ < 0.5
+    (True, True)
     """
 
     gamma: float | None = None

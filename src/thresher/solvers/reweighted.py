@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -29,6 +29,7 @@ from numba import njit
 from thresher._terms import Term
 from thresher.functions import LinearFunction
 from thresher.solvers import driver
+from thresher.solvers._states import combined, present
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
 
@@ -145,15 +146,31 @@ def _reweighted(rows, y, weight, order, loss, rule, bias_scale, batch, fit_bias,
                 a += 1
         if fit_bias:
             bias = -bias_g / (bias_scale * math.sqrt(step))
-    return ReweightedState(
-        w, g, thetas, since, active, place, n_active, bias_g, bias, peak, step, seen, paid
-    )
+    return w, g, thetas, since, active, place, n_active, bias_g, bias, peak, step, seen, paid
+
+
+@njit(cache=True, nogil=True)
+def _weights_of_sums(rule, gradient, thetas, step, w):
+    """The weights that follow from the sums.  Where only the newest Theta counts they do not: then
+    weights stay, but for zeros, whose Theta is known."""
+    at_zero = rule.theta(0.0)
+    for j in range(w.size):
+        if w[j] == 0.0 or not rule.newest_only:
+            w[j] = rule.weight(gradient[j] / step, thetas[j] / step, at_zero, step)
+
+
+def _caught_up(rule: Any, s: ReweightedState) -> ReweightedState:
+    """With the Thetas of all steps in their sums, also of zeros that no row has touched since."""
+    if s.step == 0:  # no Theta has been used yet
+        return s._replace(thetas=np.zeros_like(s.thetas))
+    return s._replace(thetas=s.thetas + (s.step - s.since) * rule.theta(0.0))
 
 
 class _Reweighted(Solver):
     default_passes = 10
     default_penalty = "l1"
     index_fields = frozenset({"active", "place"})
+    sum_fields = frozenset({"gradient", "bias_gradient", "step", "seen", "paid"})
     epsilon: float
 
     def rule(self, problem: Problem) -> Term:
@@ -173,16 +190,48 @@ class _Reweighted(Solver):
         )  # fmt: skip
 
     def update(self, problem: Problem, state: ReweightedState, chunk: Chunk) -> ReweightedState:
-        return _reweighted(
+        return ReweightedState(*_reweighted(
             *chunk, problem.loss, self.rule(problem), self.bias_scale(), self.batch,
             problem.fit_intercept, state,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def bias_scale(self) -> float:
         return 1.0
 
     def finish(self, problem: Problem, state: ReweightedState) -> LinearFunction:
         return LinearFunction(state.w.astype(problem.dtype), state.bias)
+
+    def merge(
+        self, problem: Problem, states: Any, base: ReweightedState, weights: Any
+    ) -> ReweightedState:
+        """g = g_base + sum_k (g_k - g_base), likewise the sums of Theta and the steps, and the
+        weights follow from these sums.
+
+        Rows entered the gradients with their own weights: the masses of the shards are in the sums
+        already, and ``weights`` only say which shards there are.  Not the sum of one stream: both
+        gradients and Thetas depend on the weights at which they were taken, and Theta_1 = 1 counts
+        once for each shard if the base is a new state.  With ``average_weights=False`` the newest
+        Theta is no sum; then the weights are averaged by mass until the next step.
+        """
+        states, shares = present(states, weights)
+        if not states:
+            return self.copy(base)
+        rule: Any = self.rule(problem)
+        current = [_caught_up(rule, s) for s in states]
+        sums = self.sum_fields | {"thetas"}
+        merged = combined(current, _caught_up(rule, base), shares, sums)
+        if merged.step == 0:
+            return self.copy(base)
+        _weights_of_sums(rule, merged.gradient, merged.thetas, merged.step, merged.w)
+        active = np.flatnonzero(merged.w)
+        merged.since[:], merged.active[:], merged.place[:] = merged.step, 0, -1
+        merged.active[: active.size] = active
+        merged.place[active] = np.arange(active.size)
+        bias = -merged.bias_gradient / (self.bias_scale() * math.sqrt(merged.step))
+        return merged._replace(
+            n_active=active.size, bias=bias if problem.fit_intercept else 0.0,
+            peak=max(s.peak for s in states),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -191,11 +240,26 @@ class ReweightedL1(_Reweighted):
 
     Parameters
     ----------
-    gamma : weight of the proximal term; None: chosen on a sample of the rows
-    rho : extra soft-threshold of the proximal term
-    epsilon : smoothing of 1/(|w| + epsilon).  A coordinate at zero is held there by the threshold
-        strength / epsilon: keep that near the strength you would use without reweighting
-    average_weights : use the mean of all Theta (as the theory does) or only the newest
+    gamma : float or None, default=None
+        Weight of the proximal term.  None: chosen on a sample of the rows.
+    rho : float, default=0.0
+        Extra soft-threshold of the proximal term.
+    epsilon : float, default=0.1
+        Smoothing of 1/(|w| + epsilon).  A coordinate at zero is held there by the threshold
+        strength / epsilon: keep that near the strength you would use without reweighting.
+    average_weights : bool, default=True
+        Use the mean of all Theta (as the theory does) or only the newest.
+    batch : int, default=1
+        Rows per update.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", solver="rw_l1_rda", alpha=0.005, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.85), model.density_ < 0.5
+    (True, True)
     """
 
     gamma: float | None = None
@@ -242,10 +306,32 @@ class ReweightedL1(_Reweighted):
 
 @dataclass(frozen=True)
 class ReweightedL2(_Reweighted):
-    """Reweighted l2-RDA, truncated at the end: weights of at most ``truncate`` become exact zeros.
+    """Reweighted l2-RDA, truncated at the end: small weights become exact zeros.
 
-    ``variant`` names the denominator: "thesis" lambda + mean Theta (Alg. 10), "literal" lambda *
-    mean Theta + gamma/sqrt(t), "ridge" lambda (1 + mean Theta) + gamma/sqrt(t).
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+        Smoothing of 1/(w^2 + epsilon).
+    truncate : float, default=1e-3
+        Weights of at most this size are zero in the model.
+    variant : {"thesis", "literal", "ridge"}, default="thesis"
+        The denominator: lambda + mean Theta (Alg. 10), lambda * mean Theta + gamma/sqrt(t), or
+        lambda (1 + mean Theta) + gamma/sqrt(t).
+    gamma : float, default=0.0
+        Weight of the proximal term, for the variants that have one.
+    average_weights : bool, default=True
+        Use the mean of all Theta or only the newest.
+    batch : int, default=1
+        Rows per update.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", solver="rw_l2_rda", alpha=0.01, random_state=0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.85)
+    True
     """
 
     epsilon: float = 0.1
@@ -281,7 +367,8 @@ class ReweightedL2(_Reweighted):
 
 def _strength(problem: Problem) -> float:
     strength = getattr(problem.penalty, "strength", None)
-    if strength is None or hasattr(problem.penalty, "weights"):
+    own = hasattr(problem.penalty, "weights") or "grouped" in problem.penalty.traits
+    if strength is None or own:
         raise ValueError(
             "the reweighted solvers bring their own penalty and take only its strength: "
             "use penalty='l1' (or 'l2') with alpha"

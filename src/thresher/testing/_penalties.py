@@ -13,11 +13,15 @@ from scipy.optimize import minimize_scalar
 from thresher._terms import capabilities
 from thresher.penalties import Penalty
 from thresher.schedules import Schedule
+from thresher.testing._groups import check_group_penalty
 from thresher.testing._require import require, require_close, require_dataclass, same_compiled
 
 
 def check_penalty(penalty: Penalty, n_features: int = 4, seed: int = 0) -> None:
     """Check a penalty's proximal map, its subgradient and what its traits promise.
+
+    A penalty over groups has its own number of features; its groups are checked one by one, and as
+    parts of a whole vector.
 
     Parameters
     ----------
@@ -34,7 +38,10 @@ def check_penalty(penalty: Penalty, n_features: int = 4, seed: int = 0) -> None:
     >>> check_penalty(ElasticNet(strength=0.5, l1_ratio=0.3), n_features=1)
     """
     require_dataclass(penalty, Penalty)
-    _check_penalty(penalty, n_features, np.random.default_rng(seed))
+    if "grouped" in penalty.traits:
+        check_group_penalty(penalty, np.random.default_rng(seed))
+    else:
+        _check_penalty(penalty, n_features, np.random.default_rng(seed))
 
 
 def _check_penalty(penalty: Any, n_features: int, rng: np.random.Generator) -> None:

@@ -17,6 +17,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def metrics_for(classes: np.ndarray | None) -> Any:
+    """What measures predictions of these classes, or of numbers."""
     return RegressionMetrics() if classes is None else ClassificationMetrics(classes)
 
 

@@ -1,0 +1,77 @@
+"""States as values: copies of them, and one state made of several that saw different rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from thresher._lanes import aligned
+
+__all__ = ["combined", "copied", "present"]
+
+
+def copied(value: Any) -> Any:
+    """The same state in memory of its own: arrays, also within lists and states, are copied."""
+    if isinstance(value, np.ndarray):
+        return _fresh(value, value.dtype)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(copied, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(copied, value))
+    return value
+
+
+def present(states: Sequence[Any], weights: Sequence[float]) -> tuple[list[Any], np.ndarray]:
+    """The states whose rows have a mass, and their shares of it, which sum to one."""
+    masses = [float(weight) for weight in weights]
+    if len(masses) != len(states):
+        raise ValueError(f"{len(states)} states to merge, but {len(masses)} weights")
+    if not all(0.0 <= mass < math.inf for mass in masses):
+        raise ValueError(f"weights are masses of rows, finite and at least 0: got {masses}")
+    kept = [k for k, mass in enumerate(masses) if mass > 0.0]
+    shares = np.array([masses[k] for k in kept])
+    return [states[k] for k in kept], shares / max(float(shares.sum()), 1e-300)
+
+
+def combined(states: Sequence[Any], base: Any, shares: np.ndarray, sums: frozenset[str]) -> Any:
+    """Field by field: base + sum_k (state_k - base) where ``sums`` names it, else sum_k share_k
+    state_k, rounded for a counter.
+
+    Both count the base once.  ``shares`` sum to one, and no memory is shared with the arguments.
+    """
+    fields: list[Any] = []
+    for name, start, values in zip(base._fields, base, zip(*states, strict=True), strict=True):
+        value = _added(values, start) if name in sums else _mean(values, shares)
+        if isinstance(start, np.ndarray):
+            fields.append(_fresh(value, start.dtype))
+        else:
+            fields.append(round(value) if isinstance(start, int | np.integer) else float(value))
+    return type(base)(*fields)
+
+
+def _added(values: Sequence[Any], start: Any) -> Any:
+    total = _double(start)
+    for value in values:
+        total = total + (_double(value) - _double(start))
+    return total
+
+
+def _mean(values: Sequence[Any], shares: np.ndarray) -> Any:
+    return sum(share * _double(value) for share, value in zip(shares, values, strict=True))
+
+
+def _double(value: Any) -> Any:
+    """Sums of single-precision weights are taken in double precision; counters stay whole."""
+    return value.astype(np.float64) if isinstance(value, np.ndarray) else value
+
+
+def _fresh(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """A copy that starts on a cache line, as tables of several classes must for their speed."""
+    if not array.flags.c_contiguous:
+        return np.array(array, dtype=dtype, order="K")
+    out = aligned(array.shape, dtype)
+    out[...] = array
+    return out
