@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from thresher import ForestFeatures, KernelClassifier, KernelRegressor, LinearClassifier, train
 from thresher._random import generator
 from thresher._seed import seed_from
-from thresher.maps import forest
+from thresher.maps import forest, leaves
 from thresher.maps.levels import Levels
 from thresher.solvers import AveragedSGD
 
@@ -194,7 +194,7 @@ def test_scores_need_no_features(dtype, outputs):
 def test_rows_that_go_together_do_not_matter(together, monkeypatch):
     made = ForestFeatures(6, random_state=0).fit(X, Y)
     expected = leaves_of(made, X)
-    monkeypatch.setattr(forest, "_TOGETHER", together)
+    monkeypatch.setattr(leaves, "_TOGETHER", together)
     np.testing.assert_array_equal(leaves_of(made, X), expected)
     np.testing.assert_array_equal(leaves_of(made, sparse.csr_matrix(X)), expected)
     parts = [made.transform(X[start : start + 47]) for start in range(0, 300, 47)]
@@ -256,8 +256,8 @@ def test_blocks_equal_the_whole():
 def test_what_is_told_of_a_forest():
     model = train(X, y=Y, learner="kernel", params={"map": "forest", "n_components": 4})
     assert model.described().endswith(", 4 trees")
-    leaves = model.estimator.map_.trees_.leaves
-    assert model.function.describe() == f"{leaves:,} leaves"
+    count = model.estimator.map_.trees_.leaves
+    assert model.function.describe() == f"{count:,} leaves"
     with pytest.raises(ValueError, match="has no weights of the features"):
         model.coefficients()
 
@@ -355,6 +355,6 @@ def test_bad_options_of_a_model():
 
 
 def test_too_many_nodes(monkeypatch):
-    monkeypatch.setattr(forest, "_LEAF", np.uint32(100))
+    monkeypatch.setattr(leaves, "LEAF", np.uint32(100))
     with pytest.raises(ValueError, match="nodes are too many: fewer trees"):
         ForestFeatures(5, random_state=0).fit(X, Y)

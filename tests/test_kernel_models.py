@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from thresher.estimators.budgeted import BudgetedClassifier
 from thresher.estimators.kernel import KernelClassifier, KernelRegressor
 from thresher.kernels import RBF, Kernel, Polynomial
 from thresher.losses import Pinball
@@ -330,3 +331,21 @@ def test_several_classes_are_learned_to_the_optimum():
     # A number of passes is a plan for averaged SGD, and blocks of rows have no matrix.
     assert isinstance(clone(model).set_params(max_iter=3).fit(rows, labels).solver_, AveragedSGD)
     assert isinstance(clone(model).set_params(memory=1e5).fit(rows, labels).solver_, AveragedSGD)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelClassifier(n_components=20, scale=True, random_state=0),
+        KernelClassifier(map="forest", n_components=5, scale=True, random_state=0),
+        BudgetedClassifier(budget=20, scale=True, random_state=0),
+    ],
+)
+def test_sparse_rows_of_a_model_that_centres_dense_ones(model):
+    """Zeros that are not stored are shifted like all others."""
+    rng = np.random.default_rng(0)
+    rows = 3.0 + rng.normal(size=(200, 4)) * (rng.random((200, 4)) < 0.7)
+    rows[rng.random((200, 4)) < 0.2] = 0.0
+    model.fit(rows, rows[:, 0] > 2.5)
+    dense, thin = model.decision_function(rows), model.decision_function(sparse.csr_matrix(rows))
+    np.testing.assert_allclose(thin, dense, rtol=1e-6, atol=1e-6)

@@ -163,7 +163,7 @@ def test_a_forest_of_stumps_and_single_leaves(path):
 def test_trees_that_onnx_cannot_hold(path, monkeypatch):
     X, y = labelled("int")
     model = KernelClassifier(map="forest", n_components=2, random_state=0).fit(X, y)
-    monkeypatch.setattr("thresher.maps.forest._EXACT", 4)
+    monkeypatch.setattr("thresher.maps.leaves._EXACT", 4)
     with pytest.raises(ValueError, match="a tree has more than 4 leaves"):
         write_onnx(path, model.function_, model.classes_)
     monkeypatch.setattr("thresher.artifacts.onnx_graph._LARGEST", 1000)

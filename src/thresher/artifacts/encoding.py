@@ -31,7 +31,7 @@ from thresher import functions, kernels, losses, penalties, registry, schedules,
 from thresher._terms import Term
 from thresher.artifacts.container import BadFile
 from thresher.artifacts.upgrades import current_name
-from thresher.maps import forest
+from thresher.maps import leaves
 from thresher.maps.base import FeatureMap
 
 __all__ = ["UnknownTerm", "decode", "encode", "without_chance"]
@@ -414,7 +414,7 @@ def _own_classes() -> dict[str, type]:
     ]
     return {
         _qualified(cls): cls
-        for module in [losses, penalties, kernels.functions, schedules, forest, *modules]
+        for module in [losses, penalties, kernels.functions, schedules, leaves, *modules]
         for cls in vars(module).values()
         if inspect.isclass(cls) and cls.__module__ == module.__name__ and _is_plain(cls)
     }

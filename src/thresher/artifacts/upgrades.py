@@ -88,7 +88,7 @@ _FORMS: dict[str, Callable[[Json], Json]] = {
     "nystroem": _with_kernel("nystroem", "landmarks", "projection"),
     "local": _with_kernel("local", "centres", "landmarks", "projections", "sizes"),
     "fourier": _with_kernel("fourier", "frequencies", "phases"),
-    "forest": lambda parts: _map("forest", {}, trees_=_object("maps.forest.Trees", **parts)),
+    "forest": lambda parts: _map("forest", {}, trees_=_object("maps.leaves.Trees", **parts)),
     "terms": _terms,
 }
 

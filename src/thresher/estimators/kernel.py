@@ -110,8 +110,8 @@ class KernelModel(LinearModel):
         made, X, labels = self.make_map(), matrix_of(rows), self._labels(targets)
         if weight is not None and not np.all(weight > 0.0):
             kept = np.flatnonzero(weight)
-            X, labels = X[kept], labels[kept]
-        made.learn(X if units is None else units.matrix(X), labels)
+            X, labels, weight = X[kept], labels[kept], weight[kept]
+        made.learn_weighted(X if units is None else units.matrix(X), labels, weight)
         return MapFront(units, made, rows.shape[1])
 
     def check_options(self) -> None:

@@ -46,7 +46,10 @@ class Expansion(NamedTuple):
         return count_nonzero(self.coef) + count_nonzero(self.vectors)
 
     def scores(self, X: Any) -> np.ndarray:
-        rows = as_rows(canonical(X) if hasattr(X, "indptr") else X)
+        if hasattr(X, "indptr"):
+            shifted = self.units is not None and self.units.shift is not None
+            X = X.toarray() if shifted else canonical(X)
+        rows = as_rows(X)
         rows = rows if self.units is None else self.units.apply(rows)
         return scores(rows, self.kernel, self.vectors, self.coef, self.intercept)
 

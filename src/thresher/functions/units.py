@@ -25,6 +25,8 @@ class Units(NamedTuple):
     def matrix(self, X: Any) -> Any:
         """The array or CSR matrix X in these units, in its own precision."""
         scale = self.scale.astype(X.dtype)
+        if hasattr(X, "indptr") and self.shift is not None:  # its zeros become other numbers
+            X = X.toarray()
         if hasattr(X, "indptr"):
             return csr_matrix((X.data * scale[X.indices], X.indices, X.indptr), shape=X.shape)
         return X * scale if self.shift is None else (X - self.shift.astype(X.dtype)) * scale

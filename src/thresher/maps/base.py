@@ -96,6 +96,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """``fit`` for rows that have been checked; targets of an integer type are classes."""
         raise NotImplementedError
 
+    def learn_weighted(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Self:
+        """The same for rows of these weights, none of them zero; most maps count each row once."""
+        return self.learn(X, y)
+
     def features(self, X: Any, out: np.ndarray | None = None) -> Any:
         """``transform`` for rows that have been checked."""
         raise NotImplementedError
