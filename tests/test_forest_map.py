@@ -80,8 +80,8 @@ def test_a_row_on_a_threshold_goes_left():
     rows = np.zeros((2 * inner.size, 6), dtype=np.float32)
     on, above = threshold[inner], np.nextafter(threshold[inner], np.float32(np.inf))
     rows[np.arange(len(rows)), np.tile(feature[inner], 2)] = np.concatenate([on, above])
-    for row, leaves in zip(rows, leaves_of(made, rows), strict=True):
-        for root, leaf in zip(made.trees_.roots, leaves, strict=True):
+    for row, reached in zip(rows, leaves_of(made, rows), strict=True):
+        for root, leaf in zip(made.trees_.roots, reached, strict=True):
             node = int(root)
             while feature[node] < 6:
                 node = node + 1 if row[feature[node]] <= threshold[node] else int(right[node])
