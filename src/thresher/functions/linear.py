@@ -33,6 +33,8 @@ class LinearFunction(NamedTuple):
     @classmethod
     def stacked(cls, parts: Sequence[LinearFunction]) -> LinearFunction:
         """One function with the outputs of all parts."""
+        if len(parts) == 1 and parts[0].coef.ndim == 2:
+            return cls(parts[0].coef, np.asarray(parts[0].intercept, dtype=np.float64))
         coef = np.concatenate([np.atleast_2d(part.coef) for part in parts])
         intercept = np.concatenate([np.atleast_1d(part.intercept) for part in parts])
         return cls(coef, intercept.astype(np.float64))

@@ -136,6 +136,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return 0
 
     @property
+    def learns_weights(self) -> bool:
+        """Whether a solver is to learn the weights of the features; else the map brings them."""
+        return True
+
+    @property
     def serves_all_folds(self) -> bool:
         """Whether one map, learned from all rows without their targets, may serve all folds of a
         search."""

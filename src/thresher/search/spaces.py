@@ -206,8 +206,10 @@ def _linear(estimator: Any, X: Any, y: Any) -> Space:
 
 
 def _kernel(estimator: Any, X: Any, y: Any) -> Space:
-    parts: dict[str, Any] = {"alpha": _strength(estimator, X, y)}
     made = estimator.map
+    if isinstance(made, FeatureMap) and not made.learns_weights:
+        return Space(made.space(estimator, X))
+    parts: dict[str, Any] = {"alpha": _strength(estimator, X, y)}
     if isinstance(made, FeatureMap):
         return Space(parts | made.space(estimator, X) | _terms(estimator))
     if estimator.make_map().uses_kernel:
