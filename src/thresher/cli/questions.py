@@ -19,7 +19,7 @@ import numpy as np
 from thresher._durations import seconds_of
 from thresher.data import DataSet, open_data
 from thresher.data.errors import nearest
-from thresher.registry import LEARNERS, LOSSES, TASKS
+from thresher.registry import LEARNERS, LOSSES, MAPS, TASKS
 
 __all__ = ["QUESTIONS", "Choice", "Question", "Talk", "tunes"]
 
@@ -217,6 +217,13 @@ def _learners(talk: Talk) -> list[Choice]:
     return out
 
 
+def _maps(talk: Talk) -> list[Choice]:
+    """By what they say of themselves, registered ones too."""
+    return [
+        Choice(name, (inspect.getdoc(cls) or "").partition("\n")[0]) for name, cls in MAPS.items()
+    ]
+
+
 _SPARSE = [
     Choice("no", "Every feature may keep a weight (l2 penalty). Most accurate when many matter."),
     Choice("yes", "Weights of features that do not help become zero (l1 penalty)."),
@@ -349,6 +356,13 @@ QUESTIONS = (
         "longer and cannot be read off. (The hinge loss has budgeted and hyperplanes too.)",
         "linear first, kernel if that is not good enough", _learners, lambda talk: "linear",
         asked=_chooses,
+    ),
+    Question(
+        "map", "What are rows turned into?",
+        "A kernel machine learns one weight for each of these features; smooth boundaries want "
+        "landmarks, thresholds of single columns want trees, counts of words want weighted terms.",
+        "nystroem; forest for tables of mixed columns", _maps, lambda talk: "nystroem",
+        asked=lambda talk: _chooses(talk) and talk.answers.get("learner") == "kernel",
     ),
     Question(
         "sparse", "A sparse model?",

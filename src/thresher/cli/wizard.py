@@ -54,6 +54,8 @@ def _params(answers: dict[str, str]) -> dict[str, Any]:
     learner, loss = answers.get("learner", "linear"), answers["loss"]
     fixed = bool(LEARNERS[learner].losses.get(answers["task"]))
     params: dict[str, Any] = {} if fixed else {"loss": loss}
+    if answers.get("map", "nystroem") != "nystroem":
+        params["map"] = answers["map"]
     if answers.get("sparse", "no") != "no":
         params["penalty"] = _PENALTIES[answers["sparse"]]
     if answers.get("criterion") == "log_loss" and (fixed or LOSSES[loss].link is None):
