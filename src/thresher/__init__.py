@@ -17,7 +17,8 @@ _HOMES = {
         "KernelRegressor", "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier",
     ],
     "thresher.maps": [
-        "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem", "TermFeatures",
+        "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
+        "TermFeatures",
     ],
     "thresher.kernels": [
         "RBF", "Cosine", "Exponential", "Kernel", "Linear", "Polynomial", "Sigmoid",
@@ -72,7 +73,14 @@ if TYPE_CHECKING:
         SquaredEpsilonInsensitive,
         SquaredHinge,
     )
-    from thresher.maps import ForestFeatures, FourierFeatures, LocalNystroem, Nystroem, TermFeatures
+    from thresher.maps import (
+        BoostedFeatures,
+        ForestFeatures,
+        FourierFeatures,
+        LocalNystroem,
+        Nystroem,
+        TermFeatures,
+    )
     from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2
     from thresher.race import AutoClassifier, AutoRegressor
     from thresher.registry import register

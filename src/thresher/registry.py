@@ -109,6 +109,7 @@ MAPS = Names("map", "thresher.maps.base.FeatureMap", {
     "fourier": "thresher.maps.fourier.FourierFeatures",
     "forest": "thresher.maps.forest.ForestFeatures",
     "terms": "thresher.maps.terms.TermFeatures",
+    "boosted": "thresher.maps.boosted.BoostedFeatures",
 })  # fmt: skip
 SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
     "asgd": "thresher.solvers.asgd.AveragedSGD",

@@ -2,6 +2,7 @@
 
 from thresher.kernels.gram import Points, gram
 from thresher.kernels.width import median_gamma
+from thresher.maps.boosted import BoostedFeatures
 from thresher.maps.entropy import EntropySample
 from thresher.maps.forest import ForestFeatures
 from thresher.maps.fourier import FourierFeatures
@@ -10,6 +11,6 @@ from thresher.maps.nystroem import Nystroem
 from thresher.maps.terms import TermFeatures
 
 __all__ = [
-    "EntropySample", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
-    "Points", "TermFeatures", "gram", "median_gamma",
+    "BoostedFeatures", "EntropySample", "ForestFeatures", "FourierFeatures", "LocalNystroem",
+    "Nystroem", "Points", "TermFeatures", "gram", "median_gamma",
 ]  # fmt: skip
