@@ -21,9 +21,9 @@ from conftest import JIT_DISABLED
 from thresher.data import DataError, open_data
 from thresher.data._svmlight_text import cut
 from thresher.data.arrow_cells import _side_by_side
+from thresher.data.batch import Batch, Sparse, gathered
 from thresher.data.csv import _record_end
-from thresher.data.dataset import gathered, rows_in
-from thresher.data.encode import Block, Sparse
+from thresher.data.dataset import rows_in
 from thresher.data.files import expand, suffix, text_blocks
 
 
@@ -471,12 +471,13 @@ def test_gathered_cuts_sparse_blocks():
 
     def block(a, b):
         part = matrix[a:b]
-        return Block(Sparse(part.data, part.indices, part.indptr), np.arange(a, b) * 1.0, None)
+        matrix = Sparse(part.data, part.indices, part.indptr)
+        return Batch(matrix, np.arange(a, b) * 1.0, None, n_features=5)
 
     parts = list(gathered([block(0, 4), block(4, 4), block(4, 17), block(17, 23)], 5))
     assert [p.size for p in parts] == [5, 5, 5, 5, 3]
     np.testing.assert_array_equal(np.concatenate([p.y for p in parts]), np.arange(23))
-    found = np.concatenate([dense(p.rows(5)) for p in parts])
+    found = np.concatenate([dense(p.rows) for p in parts])
     np.testing.assert_array_equal(found, matrix.toarray())
 
 

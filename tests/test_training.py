@@ -276,7 +276,7 @@ def test_held_out_rows_are_spread_and_do_not_depend_on_chunks(table, most):
         found.append(hold)
     for hold in found[1:]:
         assert hold.threshold == found[0].threshold
-        assert np.array_equal(hold.block().matrix, found[0].block().matrix)
+        assert np.array_equal(hold.batch().matrix, found[0].batch().matrix)
     assert found[0].size <= most
     if most > 10:
         assert abs(found[0].size / 4000 - 0.2) < 0.03

@@ -13,7 +13,6 @@ from thresher.cli.writers import TABLES, open_writer
 from thresher.data import DataSet, open_data
 from thresher.data.record_batches import record_batches
 from thresher.data.rows_file import write_rows
-from thresher.training.model import matrix_of
 
 __all__ = ["convert"]
 
@@ -64,7 +63,7 @@ def _to_matrix(data: DataSet, output: Path, kind: str, live: show.Live) -> int:
     rows = 0
     with atomic_file(output) as file:
         for batch in data.chunks():
-            file.write(svmlight_text(matrix_of(batch.rows), _labels(data, batch.y)).encode())
+            file.write(svmlight_text(batch.X, _labels(data, batch.y)).encode())
             rows += batch.size
             live.count("converting", rows)
     return rows
@@ -102,7 +101,7 @@ def _to_npz(data: DataSet, output: Path) -> int:
     from scipy.sparse import vstack
 
     batches = list(data.chunks())
-    parts = [matrix_of(batch.rows) for batch in batches]
+    parts = [batch.X for batch in batches]
     arrays: dict[str, Any] = {}
     if hasattr(parts[0], "indptr"):
         X = vstack(parts, format="csr")

@@ -9,14 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thresher.data.dataset import Batch, DataSet
+    from thresher.data.batch import Batch
+    from thresher.data.dataset import DataSet
     from thresher.data.errors import DataError
     from thresher.data.moments import Moments
     from thresher.data.open import open_data
     from thresher.data.schema import Column, Schema, Target
 
 _HOME = {
-    "Batch": "dataset", "DataSet": "dataset", "DataError": "errors", "Moments": "moments",
+    "Batch": "batch", "DataSet": "dataset", "DataError": "errors", "Moments": "moments",
     "open_data": "open", "Column": "schema", "Schema": "schema", "Target": "schema",
 }  # fmt: skip
 

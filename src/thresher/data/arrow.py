@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from thresher.data.arrow_cells import needed_columns, raw_table
-from thresher.data.encode import Block, Encoder, Origin
+from thresher.data.batch import Batch
+from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import DataError
 from thresher.data.files import BLOCK_BYTES, open_remote
 from thresher.data.infer import Wishes, infer_table
@@ -46,7 +47,7 @@ class _Columnar(Table):
             raise DataError(f"{self.name}: columns differ in type: {error}") from None
         return infer_table(sample.slice(0, wanted), wishes, self.name)
 
-    def blocks(self, encoder: Encoder) -> Iterator[Block]:
+    def blocks(self, encoder: Encoder) -> Iterator[Batch]:
         columns = needed_columns(encoder.schema, self.names, self.name)
         return self.parsed(self._placed(columns), _encoded, encoder)
 
@@ -68,7 +69,7 @@ class _Columnar(Table):
         return names
 
 
-def _encoded(piece: tuple[pa.RecordBatch, Origin], encoder: Encoder) -> list[Block]:
+def _encoded(piece: tuple[pa.RecordBatch, Origin], encoder: Encoder) -> list[Batch]:
     batch, origin = piece
     return [encoder.encode(raw_table(batch, encoder.schema, encoder.bad, origin))]
 

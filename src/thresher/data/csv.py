@@ -23,7 +23,8 @@ from numba import njit
 from thresher.data import _csv_text, dialect
 from thresher.data._bytes import after_lines, after_newline, count
 from thresher.data.arrow_cells import needed_columns, raw_table
-from thresher.data.encode import Block, Encoder, Origin, Raw
+from thresher.data.batch import Batch
+from thresher.data.encode import Encoder, Origin, Raw
 from thresher.data.errors import BadCell, BadRows, DataError
 from thresher.data.files import BLOCK_BYTES, STDIN, TextBlock, text_blocks
 from thresher.data.infer import Wishes, infer_table, numbered
@@ -116,7 +117,7 @@ class CsvSource(Files, Table):
 
     # ------------------------------------------------------------ all rows
 
-    def blocks(self, encoder: Encoder) -> Iterator[Block]:
+    def blocks(self, encoder: Encoder) -> Iterator[Batch]:
         return self.parsed(self._planned(encoder.schema), self._read, encoder)
 
     def _planned(self, schema: Schema) -> Iterator[_Piece]:
@@ -127,7 +128,7 @@ class CsvSource(Files, Table):
                 file, plan = block.file, _plan(schema, head.names, self.delimiter, block)
             yield _Piece(block, head.names, plan)
 
-    def _read(self, piece: _Piece, encoder: Encoder) -> Iterator[Block]:
+    def _read(self, piece: _Piece, encoder: Encoder) -> Iterator[Batch]:
         """The compiled parser and PyArrow in turns, until the block is read."""
         block, names, plan = piece
         size = block.data.size if plan is None else _ODD_BYTES

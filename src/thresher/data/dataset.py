@@ -2,59 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from thresher._rows import Rows
 from thresher.data.background import ahead
-from thresher.data.encode import Block, Encoder, Sparse
+from thresher.data.batch import Batch, gathered
+from thresher.data.encode import Encoder
 from thresher.data.errors import BadRows, DataError
 from thresher.data.moments import Moments
 from thresher.data.schema import Schema
 from thresher.data.source import Source, sample_rows
 
-__all__ = ["CHUNK_BYTES", "Batch", "DataSet", "Extent", "gathered", "rows_in", "window_rows"]
+__all__ = ["CHUNK_BYTES", "DataSet", "Extent", "rows_in", "window_rows"]
 
 CHUNK_BYTES = 64 << 20
 _WINDOW_BYTES, _WINDOW_ROWS = 32 << 20, 1 << 17
-
-
-class Batch(NamedTuple):
-    """Some consecutive rows of a data set.
-
-    Parameters
-    ----------
-    rows : dense or CSR rows, as the solvers take them
-    y : array or None
-        Targets: numbers, or the codes of classes.
-    weight : array or None
-        None: every row counts once.
-    first : int
-        Number of the first row, counted from 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from thresher import open_data
-    >>> batch = open_data(np.eye(3), [0.5, 1.5, 2.5]).head(2)
-    >>> batch.size, batch.rows.shape, batch.y.tolist(), batch.first
-    (2, (2, 3), [0.5, 1.5], 0)
-    """
-
-    rows: Rows
-    y: np.ndarray | None
-    weight: np.ndarray | None
-    first: int
-
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-        return self.rows.shape[0]
 
 
 class Extent(NamedTuple):
@@ -126,11 +93,11 @@ class DataSet:
     def _batches(self, rows: int, bad: BadRows) -> Iterator[Batch]:
         first = 0
         # One chunk is in use and one in the making: threads need no more, and memory is dear.
-        for block in ahead(gathered(self._blocks(bad), rows), depth=1):
-            yield Batch(block.rows(self.schema.n_features), block.y, block.weight, first)
-            first += block.size
+        for batch in ahead(gathered(self._blocks(bad), rows), depth=1):
+            yield batch._replace(first=first, n_features=self.schema.n_features)
+            first += batch.size
 
-    def _blocks(self, bad: BadRows) -> Iterator[Block]:
+    def _blocks(self, bad: BadRows) -> Iterator[Batch]:
         if self._spent:
             raise DataError(f"{self.name} can be read only once")
         self._spent = not self.source.rereadable
@@ -193,58 +160,3 @@ def rows_in(size: int, row_bytes: int) -> int:
 def window_rows(row_bytes: int) -> int:
     """Rows that are shuffled together and learned from at a time; only the schema decides."""
     return min(rows_in(_WINDOW_BYTES, row_bytes), _WINDOW_ROWS)
-
-
-def gathered(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
-    """The same rows in blocks of exactly ``rows`` (but for the last)."""
-    parts: list[Block] = []
-    size = 0
-    for block in blocks:
-        start = 0
-        while block.size - start:
-            take = min(rows - size, block.size - start)
-            parts.append(_part(block, start, start + take))
-            size, start = size + take, start + take
-            if size == rows:
-                yield _joined(parts)
-                parts, size = [], 0
-    if parts:
-        yield _joined(parts)
-
-
-def _part(block: Block, start: int, stop: int) -> Block:
-    if start == 0 and stop == block.size:
-        return block
-    y = None if block.y is None else block.y[start:stop]
-    weight = None if block.weight is None else block.weight[start:stop]
-    if not isinstance(block.matrix, Sparse):
-        return Block(block.matrix[start:stop], y, weight)
-    data, indices, indptr = block.matrix
-    low, high = indptr[start], indptr[stop]
-    return Block(
-        Sparse(data[low:high], indices[low:high], indptr[start : stop + 1] - low), y, weight
-    )
-
-
-def _joined(parts: list[Block]) -> Block:
-    if len(parts) == 1:
-        return parts[0]
-    y = None if parts[0].y is None else np.concatenate([p.y for p in parts if p.y is not None])
-    weight = None
-    if parts[0].weight is not None:
-        weight = np.concatenate([p.weight for p in parts if p.weight is not None])
-    return Block(_stacked([p.matrix for p in parts]), y, weight)
-
-
-def _stacked(matrices: list[Any]) -> np.ndarray | Sparse:
-    if not isinstance(matrices[0], Sparse):
-        return np.concatenate(matrices)
-    starts = np.cumsum([0, *(m.data.size for m in matrices)])
-    if starts[-1] >= 2**31:
-        raise DataError("over two billion non-zeros in one chunk: ask for smaller chunks")
-    pointers = [m.indptr[1:] + np.int32(s) for m, s in zip(matrices, starts, strict=False)]
-    return Sparse(
-        np.concatenate([m.data for m in matrices]),
-        np.concatenate([m.indices for m in matrices]),
-        np.concatenate([np.zeros(1, np.int32), *pointers]),
-    )

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from thresher._rows import CSR, Dense, Rows
+from thresher.data.batch import Batch, Sparse
 from thresher.data.errors import BadCell, BadRows
 from thresher.data.schema import Schema, Target
 
-__all__ = ["Block", "Encoder", "Origin", "Raw", "Sparse"]
+__all__ = ["Encoder", "Origin", "Raw"]
 
 _NUMBER, _CATEGORY, _HASHED = 0, 1, 2
 
@@ -65,44 +65,6 @@ class Raw(NamedTuple):
     origin: Origin
 
 
-class Sparse(NamedTuple):
-    """Compressed sparse rows; indices and pointers are int32, as SciPy's mostly are."""
-
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
-
-
-class Block(NamedTuple):
-    """Encoded rows: class numbers or real targets in ``y``."""
-
-    matrix: np.ndarray | Sparse
-    y: np.ndarray | None
-    weight: np.ndarray | None
-
-    @property
-    def size(self) -> int:
-        if isinstance(self.matrix, Sparse):
-            return self.matrix.indptr.size - 1
-        return int(self.matrix.shape[0])
-
-    def rows(self, n_features: int) -> Rows:
-        if isinstance(self.matrix, Sparse):
-            data, indices, indptr = self.matrix
-            return CSR(data, indices.view(np.uint32), indptr.view(np.uint32), n_features)
-        return Dense(self.matrix)
-
-    def taken(self, keep: np.ndarray) -> Block:
-        """The rows at these positions (or where a mask is true)."""
-        if keep.dtype == bool:
-            keep = np.flatnonzero(keep)
-        y = None if self.y is None else self.y[keep]
-        weight = None if self.weight is None else self.weight[keep]
-        if isinstance(self.matrix, Sparse):
-            return Block(_take_sparse(self.matrix, keep), y, weight)
-        return Block(self.matrix[keep], y, weight)
-
-
 class _Layout(NamedTuple):
     """The schema's columns as arrays for the kernels."""
 
@@ -138,28 +100,28 @@ class Encoder:
         other.bad = bad
         return other
 
-    def encode(self, raw: Raw) -> Block:
+    def encode(self, raw: Raw) -> Batch:
         """Features, targets and weights of the good rows."""
         raw, y = self._good(raw)
         values = raw.values
         if self._identity:
             if values.size and np.isnan(values.min()):
                 values = np.where(np.isnan(values), self._layout.fills, values)
-            return Block(np.ascontiguousarray(values), y, raw.weight)
+            return Batch(np.ascontiguousarray(values), y, raw.weight)
         if self.schema.layout == "dense":
             out = np.zeros((values.shape[0], self.schema.n_features))
             _fill_dense(values, *self._layout, out)
-            return Block(out, y, raw.weight)
-        return Block(_sparse(values, self._layout), y, raw.weight)
+            return Batch(out, y, raw.weight)
+        return Batch(_sparse(values, self._layout), y, raw.weight)
 
     def encode_matrix(
         self, matrix: np.ndarray | Sparse, target: Any, weight: Any, origin: Origin
-    ) -> Block:
+    ) -> Batch:
         """Rows that are features already; only targets and weights are checked and coded."""
-        n = Block(matrix, None, None).size
+        n = Batch(matrix, None, None).size
         y, good = self._coded(target, np.ones(n, dtype=bool), origin)
         good = self._weighted(weight, good, origin)
-        block = Block(matrix, y, weight)
+        block = Batch(matrix, y, weight)
         return block if good.all() else block.taken(good)
 
     # ------------------------------------------------------------ which rows are good
@@ -314,11 +276,3 @@ def _sparse(raw: np.ndarray, layout: _Layout) -> Sparse:
     indptr = np.zeros(n + 1, dtype=np.int32)
     size = _fill_sparse(raw, *layout, data, indices, indptr)
     return Sparse(data[:size], indices[:size], indptr)
-
-
-def _take_sparse(matrix: Sparse, keep: np.ndarray) -> Sparse:
-    data, indices, indptr = matrix
-    sizes = (indptr[1:] - indptr[:-1])[keep]
-    new = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    where = np.arange(new[-1]) + np.repeat(indptr[keep] - new[:-1], sizes)
-    return Sparse(data[where], indices[where], new)

@@ -20,7 +20,8 @@ from thresher.data.arrow_cells import (
     raw_column,
     raw_table,
 )
-from thresher.data.encode import Encoder, Origin, Sparse
+from thresher.data.batch import Sparse
+from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import BadRows, DataError, nearest
 from thresher.data.schema import KINDS, MISSING, MOST_BITS, NULLS, Column, Schema, Target
 

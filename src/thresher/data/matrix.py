@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from thresher.data.encode import Block, Encoder, Origin, Sparse
+from thresher.data.batch import Batch, Sparse
+from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import DataError
 from thresher.data.files import BLOCK_BYTES
 from thresher.data.infer import Wishes, given_classes, infer_target, with_layout
@@ -61,7 +62,7 @@ class MatrixSource(Files, Source):
         stored = head.data if hasattr(head, "indptr") else head
         return with_layout(schema, head.shape[0], int(np.count_nonzero(stored)))
 
-    def blocks(self, encoder: Encoder) -> Iterator[Block]:
+    def blocks(self, encoder: Encoder) -> Iterator[Batch]:
         schema = encoder.schema
         n, d = self.X.shape
         if d != schema.n_features:
@@ -77,8 +78,8 @@ class MatrixSource(Files, Source):
             matrix = _matrix(self.X[part], schema.layout == "sparse")
             y = None if target is None else target[part]
             weight = self.weight[part] if schema.weight is not None else None
-            block, where = _finite(Block(matrix, y, weight), self._origin(start), encoder)
-            yield encoder.encode_matrix(*block, where)
+            block, where = _finite(Batch(matrix, y, weight), self._origin(start), encoder)
+            yield encoder.encode_matrix(block.matrix, block.y, block.weight, where)
 
     def _origin(self, start: int) -> Origin:
         return Origin(self.name, lambda i: start + i + 1, lambda i, _: self.y[start + i], "row")
@@ -141,7 +142,7 @@ def _aligned(values: Any, n: int, role: str) -> np.ndarray:
     return array
 
 
-def _finite(block: Block, origin: Origin, encoder: Encoder) -> tuple[Block, Origin]:
+def _finite(block: Batch, origin: Origin, encoder: Encoder) -> tuple[Batch, Origin]:
     """The rows without NaN and infinite elements, and where those are; the others are reported."""
     matrix = block.matrix
     stored = matrix.data if isinstance(matrix, Sparse) else matrix

@@ -25,8 +25,9 @@ import numpy as np
 from numba import njit
 
 from thresher._files import atomic_file
+from thresher.data.batch import Batch, Sparse
 from thresher.data.dataset import DataSet, window_rows
-from thresher.data.encode import Block, Encoder, Sparse
+from thresher.data.encode import Encoder
 from thresher.data.errors import DataError
 from thresher.data.files import expand, stamp
 from thresher.data.infer import Wishes
@@ -79,7 +80,7 @@ class RowsFile(Source):
             raise DataError(f"{self.path} was made to predict {known!r}, not {wishes.target!r}")
         return self.header_schema
 
-    def blocks(self, encoder: Encoder) -> Iterator[Block]:
+    def blocks(self, encoder: Encoder) -> Iterator[Batch]:
         schema = encoder.schema
         self._check_schema(schema)
         if encoder.bad.policy == "skip":
@@ -90,7 +91,7 @@ class RowsFile(Source):
                 block, place = self._block_at(place, file)
                 left -= block.size
                 y = block.y if schema.target else None
-                yield Block(block.matrix, y, block.weight if schema.weight else None)
+                yield Batch(block.matrix, y, block.weight if schema.weight else None)
             if left or place != self._size - _END.size:
                 raise self._corrupt()
 
@@ -132,7 +133,7 @@ class RowsFile(Source):
             raise self._corrupt()
         return header
 
-    def _block_at(self, place: int, file: IO[bytes]) -> tuple[Block, int]:
+    def _block_at(self, place: int, file: IO[bytes]) -> tuple[Batch, int]:
         """The block that starts at a byte, as views of the file, and the byte after it."""
         schema = self.header_schema
         file.seek(place)
@@ -194,18 +195,18 @@ def _forms(schema: Schema, n: int, nonzeros: int) -> list[tuple[tuple[int, ...],
     return rows + [((n,), np.float64)] * len(others)
 
 
-def _block(arrays: list[np.ndarray], schema: Schema) -> Block:
+def _block(arrays: list[np.ndarray], schema: Schema) -> Batch:
     weight = arrays.pop() if schema.weight is not None else None
     y = arrays.pop() if schema.target is not None else None
     if schema.layout == "sparse":
         indptr, indices, data = arrays
-        return Block(Sparse(data, indices, indptr), y, weight)
-    return Block(arrays[0], y, weight)
+        return Batch(Sparse(data, indices, indptr), y, weight)
+    return Batch(arrays[0], y, weight)
 
 
-def _sound(block: Block, schema: Schema) -> bool:
+def _sound(block: Batch, schema: Schema) -> bool:
     """Compiled loops trust indices and class numbers: a damaged file must not reach them."""
-    matrix, y, weight = block
+    matrix, y, weight = block.matrix, block.y, block.weight
     if isinstance(matrix, Sparse):
         data, indices, indptr = matrix
         if indptr[0] != 0 or indptr[-1] != data.size or np.any(indptr[1:] < indptr[:-1]):

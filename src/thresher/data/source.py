@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from thresher.data.background import in_order
-from thresher.data.encode import Block, Encoder
+from thresher.data.batch import Batch
+from thresher.data.encode import Encoder
 from thresher.data.errors import BadRows
 from thresher.data.files import STDIN, expand, stamp
 from thresher.data.infer import Wishes
@@ -31,16 +32,16 @@ class Source:
         """The schema by a sample of the first rows."""
         raise NotImplementedError
 
-    def blocks(self, encoder: Encoder) -> Iterator[Block]:
+    def blocks(self, encoder: Encoder) -> Iterator[Batch]:
         """All rows, in order, in blocks of any size."""
         raise NotImplementedError
 
     def parsed(
-        self, texts: Iterable[T], parse: Callable[[T, Encoder], Iterable[Block]], encoder: Encoder
-    ) -> Iterator[Block]:
+        self, texts: Iterable[T], parse: Callable[[T, Encoder], Iterable[Batch]], encoder: Encoder
+    ) -> Iterator[Batch]:
         """The blocks of many pieces of text, parsed in threads, as if one after the other."""
 
-        def work(text: T) -> tuple[list[Block], BadRows]:
+        def work(text: T) -> tuple[list[Batch], BadRows]:
             bad = BadRows(encoder.bad.policy)
             return list(parse(text, encoder.reporting_to(bad))), bad
 

@@ -11,7 +11,8 @@ import numpy as np
 from numba import njit
 
 from thresher.data._svmlight_text import SvmlightBlock, cut, parse_svmlight
-from thresher.data.encode import Block, Encoder, Origin, Sparse
+from thresher.data.batch import Batch, Sparse
+from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import BadCell, DataError
 from thresher.data.files import BLOCK_BYTES, STDIN, TextBlock, text_blocks
 from thresher.data.infer import Wishes, infer_target, with_layout
@@ -55,17 +56,17 @@ class SvmlightSource(Files, Source):
         schema = Schema(target=target, matrix_features=features, first_index=base)
         return with_layout(schema, sample.labels.size, sample.values.size - sample.zeros)
 
-    def blocks(self, encoder: Encoder) -> Iterator[Block]:
+    def blocks(self, encoder: Encoder) -> Iterator[Batch]:
         return self.parsed(self._text(), self._read, encoder)
 
-    def _read(self, block: TextBlock, encoder: Encoder) -> Iterator[Block]:
+    def _read(self, block: TextBlock, encoder: Encoder) -> Iterator[Batch]:
         schema = encoder.schema
         parsed = parse_svmlight(block.data, block.first_line, block.newlines)
         for line in parsed.bad:
             problem = f"{line.problem} (character {line.column})"
             encoder.bad.add(BadCell(block.file, line.line, None, problem))
         origin = _origin(block.file, parsed.lines)
-        rows = Block(_sparse(parsed, schema.first_index), parsed.labels, None)
+        rows = Batch(_sparse(parsed, schema.first_index), parsed.labels, None)
         rows, origin = _known_features(rows, origin, encoder)
         if rows.size:
             target = rows.y if schema.target is not None else None
@@ -123,7 +124,7 @@ def _origin(file: str, lines: np.ndarray) -> Origin:
     return Origin(file, lambda i: int(lines[i]))
 
 
-def _known_features(rows: Block, origin: Origin, encoder: Encoder) -> tuple[Block, Origin]:
+def _known_features(rows: Batch, origin: Origin, encoder: Encoder) -> tuple[Batch, Origin]:
     """The rows whose features are all in the schema; the others are reported."""
     assert isinstance(rows.matrix, Sparse)
     indices, features = rows.matrix.indices, encoder.schema.n_features

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from thresher.data import Batch, Schema
-from thresher.data.encode import Block
 from thresher.estimators.calibration import calibrate
 from thresher.training.holdout import HoldOut
-from thresher.training.model import Model, matrix_of
+from thresher.training.model import Model
 
 __all__ = ["HeldOutScores", "history_line"]
 
@@ -25,8 +24,8 @@ class HeldOutScores:
     def __init__(self, hold: HoldOut, schema: Schema, calibrating: bool):
         self.hold, self.schema, self.calibrating = hold, schema, calibrating
         self.metrics: dict[str, Any] = {}
-        self._measured: Block | None = None  # rows to measure on
-        self._spent: Block | None = None  # rows to calibrate on
+        self._measured: Batch | None = None  # rows to measure on
+        self._spent: Batch | None = None  # rows to calibrate on
         self._known = -1
 
     def measure(self, estimator: Any, most: int | None = None) -> dict[str, Any]:
@@ -37,7 +36,7 @@ class HeldOutScores:
             if most is not None and block.size > most:
                 block = block.taken(np.arange(most))
             model = Model(estimator, self.schema)
-            self.metrics = model.measured([model.predicted(self._batch(block))])
+            self.metrics = model.measured([model.predicted(block)])
         return self.metrics
 
     def calibrate(self, estimator: Any) -> None:
@@ -48,7 +47,7 @@ class HeldOutScores:
             raise ValueError(
                 "calibrate needs held-out rows of every class: raise the held-out share"
             )
-        scores = estimator.function_.scores(matrix_of(block.rows(self.schema.n_features)))
+        scores = estimator.function_.scores(block.X)
         codes = block.y.astype(np.int64)
         estimator.calibrator_ = calibrate(scores, codes, block.weight, estimator.calibrate)
 
@@ -56,13 +55,10 @@ class HeldOutScores:
         if self.hold.size == self._known:
             return
         self._known = self.hold.size
-        self._measured = self.hold.block()
+        self._measured = self.hold.batch()
         if self.calibrating and self._measured is not None:
             odd = np.arange(self._measured.size) % 2 == 1
             self._spent, self._measured = self._measured.taken(odd), self._measured.taken(~odd)
-
-    def _batch(self, block: Block) -> Batch:
-        return Batch(block.rows(self.schema.n_features), block.y, block.weight, 0)
 
 
 def history_line(passes: int, rows: int, metrics: dict[str, Any]) -> dict[str, Any]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numba import njit
 
 from thresher._random import uniform
-from thresher.data.dataset import Batch, gathered
-from thresher.data.encode import Block, Sparse
+from thresher.data.batch import Batch, gathered
 
-__all__ = ["HoldOut", "block_of"]
+__all__ = ["HoldOut"]
 
 
 @njit(cache=True, nogil=True)
@@ -32,7 +30,7 @@ class HoldOut:
     share: float
     most: int
     seed: int
-    rows: list[Block] = field(default_factory=list)
+    rows: list[Batch] = field(default_factory=list)
     _draws: list[np.ndarray] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -49,7 +47,7 @@ class HoldOut:
         draws = self._drawn(batch)
         held = draws < self.threshold
         if held.any():
-            self.rows.append(block_of(batch).taken(held))
+            self.rows.append(batch.taken(held))
             self._draws.append(draws[held])
             while self.size > self.most:
                 self._thin()
@@ -57,16 +55,16 @@ class HoldOut:
 
     @property
     def size(self) -> int:
-        return sum(block.size for block in self.rows)
+        return sum(batch.size for batch in self.rows)
 
-    def block(self) -> Block | None:
+    def batch(self) -> Batch | None:
         """All held-out rows."""
         return next(gathered(self.rows, max(self.size, 1)), None)
 
     def _thin(self) -> None:
         self.threshold /= 2.0
         kept = [draws < self.threshold for draws in self._draws]
-        self.rows = [block.taken(k) for block, k in zip(self.rows, kept, strict=True)]
+        self.rows = [batch.taken(k) for batch, k in zip(self.rows, kept, strict=True)]
         self._draws = [draws[k] for draws, k in zip(self._draws, kept, strict=True)]
 
     def _drawn(self, batch: Batch) -> np.ndarray:
@@ -75,11 +73,3 @@ class HoldOut:
         out = np.empty(batch.size)
         _draw(self.seed, batch.first, out)
         return out
-
-
-def block_of(batch: Batch) -> Block:
-    rows: Any = batch.rows
-    if rows.is_sparse:
-        matrix = Sparse(rows.data, rows.indices.view(np.int32), rows.indptr.view(np.int32))
-        return Block(matrix, batch.y, batch.weight)
-    return Block(rows.X, batch.y, batch.weight)

@@ -10,9 +10,8 @@ import numpy as np
 
 from thresher.data import Batch, DataError, DataSet, Moments
 from thresher.data.dataset import window_rows
-from thresher.data.encode import Block
 from thresher.data.source import sample_rows
-from thresher.training.holdout import HoldOut, block_of
+from thresher.training.holdout import HoldOut
 
 __all__ = ["Intake", "take_in"]
 
@@ -34,7 +33,7 @@ class Intake:
     mass: float
     moments: Moments
     class_counts: np.ndarray | None
-    sample: Block  # the first rows that are not held out: what the learner is prepared on
+    sample: Batch  # the first rows that are not held out: what the learner is prepared on
     kept: list[Batch] | None  # all rows, if they fit in memory
     begun: Iterator[Batch] | None = None  # a pass that has begun already
     looked: int = 0  # rows that have been looked at
@@ -120,19 +119,18 @@ def _begin(intake: Intake, batch: Batch, rest: Iterator[Batch]) -> Intake:
     intake.begun = chain(intake.kept or [batch], rest)
     intake.kept = None
     sample, d = intake.sample, intake.data.schema.n_features
-    intake.moments = Moments.empty(d).updated(sample.rows(d), sample.weight)
+    intake.moments = Moments.empty(d).updated(sample.rows, sample.weight)
     if intake.class_counts is not None and sample.y is not None:
         codes = sample.y.astype(np.int64)
         intake.class_counts = np.bincount(codes, minlength=intake.class_counts.size)
     return intake
 
 
-def _head(batch: Batch, hold: HoldOut, whole: bool) -> Block:
-    block = block_of(batch)
+def _head(batch: Batch, hold: HoldOut, whole: bool) -> Batch:
     rows = min(sample_rows(max(1, batch.rows.stored // batch.size)), batch.size)
     rows = batch.size if whole else rows
     free = np.flatnonzero(~hold.mask(batch)[:rows])
-    return block.taken(free)
+    return batch.taken(free)
 
 
 def _may_fit(data: DataSet, memory: int) -> bool:

@@ -114,7 +114,7 @@ class Job:
 
 def new_job(estimator: Any, intake: Intake, passes: int | None, seed: int) -> Job:
     """A learner prepared on the first look at the data."""
-    schema, sample = intake.data.schema, intake.sample
+    sample = intake.sample
     assert sample.y is not None
     weights = _weights(estimator, intake)
     targets, outputs = estimator.coded(sample.y)
@@ -122,8 +122,7 @@ def new_job(estimator: Any, intake: Intake, passes: int | None, seed: int) -> Jo
     mass = intake.mass if intake.rows is not None else None
     facts = Facts(intake.rows, mass, intake.moments)
     passes = _checked_passes(intake, passes or estimator.max_iter)
-    rows = sample.rows(schema.n_features)
-    feed = estimator.open_feed(rows, targets, weight, outputs, facts, passes)
+    feed = estimator.open_feed(sample.rows, targets, weight, outputs, facts, passes)
     patience = Patience(getattr(estimator, "patience", 1))
     return Job(feed, weights, patience, estimator.order != "sequential", seed)
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thresher._rows import Rows
 from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
 from thresher.data import Batch, DataError, DataSet, Schema, open_data
@@ -19,7 +18,7 @@ from thresher.losses import Loss
 from thresher.registry import resolve
 from thresher.training.metrics import metrics_for
 
-__all__ = ["Model", "Predicted", "load_model", "matrix_of", "save_model"]
+__all__ = ["Model", "Predicted", "load_model", "save_model"]
 
 
 class Predicted(NamedTuple):
@@ -81,7 +80,7 @@ class Model:
 
     def predicted(self, batch: Batch) -> Predicted:
         """Predictions for rows that the schema has made."""
-        estimator, scores = self.estimator, self.estimator.function_.scores(matrix_of(batch.rows))
+        estimator, scores = self.estimator, self.estimator.function_.scores(batch.X)
         if not self.is_classifier:
             return Predicted(batch, scores[:, 0], scores[:, 0], None)
         two = scores.shape[1] == 1
@@ -218,16 +217,3 @@ def _matrix_schema(estimator: Any) -> Schema:
         target = Target("y", "classification", tuple(estimator.classes_.tolist()))
     d = int(estimator.n_features_in_)
     return Schema(target=target, matrix_features=d, row_bytes=8 * d + 8)
-
-
-def matrix_of(rows: Rows) -> Any:
-    """Rows as what scikit-learn's contract takes: an array or a CSR array, sharing memory."""
-    plain: Any = rows
-    if not rows.is_sparse:
-        return plain.X
-    from scipy.sparse import csr_array
-
-    indices, indptr = plain.indices.view(np.int32), plain.indptr.view(np.int32)
-    X = csr_array((plain.data, indices, indptr), shape=rows.shape)
-    X.has_canonical_format = True  # sorted and without repetitions: the readers see to it
-    return X

@@ -13,11 +13,8 @@ import numpy as np
 
 from thresher._random import generator
 from thresher.data import Batch
-from thresher.data.dataset import gathered
-from thresher.data.encode import Block
-from thresher.training.holdout import block_of
+from thresher.data.batch import gathered
 from thresher.training.intake import Intake
-from thresher.training.model import matrix_of
 
 __all__ = ["Sample", "first_rows", "rows_in_memory", "stratified_rows"]
 
@@ -44,13 +41,13 @@ class Sample(NamedTuple):
 def rows_in_memory(intake: Intake) -> Sample:
     """All of them, side by side; the intake keeps its windows."""
     assert intake.kept is not None
-    blocks = (block_of(b).taken(~intake.hold.mask(b)) for b in intake.kept)
-    return _of(next(gathered(blocks, max(intake.rows or 0, 1))), intake)
+    blocks = (b.taken(~intake.hold.mask(b)) for b in intake.kept)
+    return _of(next(gathered(blocks, max(intake.rows or 0, 1))))
 
 
 def first_rows(intake: Intake) -> Sample:
     """Those that the learner is prepared on."""
-    return _of(intake.sample, intake, f"the first {intake.sample.size:,} rows")
+    return _of(intake.sample, f"the first {intake.sample.size:,} rows")
 
 
 def stratified_rows(
@@ -71,17 +68,17 @@ def stratified_rows(
     for batch in intake.windows():
         drawn = generator(seed, _SAMPLING, batch.first).random(batch.size)
         near = ~intake.hold.mask(batch) & (drawn < within[_strata(batch, classes)])
-        blocks.append(block_of(batch).taken(near))
+        blocks.append(batch.taken(near))
         draws.append(drawn[near])
         on_reading(batch.first + batch.size)
     drawn = np.concatenate(draws)
     block = next(gathered(blocks, max(drawn.size, 1)))
     chosen = block.taken(_lowest(drawn, _strata(block, classes), quota))
     said = f"a stratified sample of {chosen.size:,} of {intake.rows:,} rows"
-    return _of(chosen, intake, said)
+    return _of(chosen, said)
 
 
-def _strata(rows: Batch | Block, classes: np.ndarray) -> np.ndarray:
+def _strata(rows: Batch, classes: np.ndarray) -> np.ndarray:
     """The class of each row; one class for all where the target is a number."""
     assert rows.y is not None
     return rows.y.astype(np.int64) if classes.size else np.zeros(rows.y.size, np.int64)
@@ -95,7 +92,6 @@ def _lowest(draws: np.ndarray, strata: np.ndarray, quota: np.ndarray) -> np.ndar
     return np.sort(order[rank < np.repeat(quota, sizes)])
 
 
-def _of(block: Block, intake: Intake, described: str = "") -> Sample:
+def _of(block: Batch, described: str = "") -> Sample:
     assert block.y is not None
-    X = matrix_of(block.rows(intake.data.schema.n_features))
-    return Sample(X, block.y, block.weight, described)
+    return Sample(block.X, block.y, block.weight, described)

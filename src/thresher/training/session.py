@@ -15,17 +15,17 @@ import numpy as np
 
 from thresher.artifacts.encoding import encode
 from thresher.data import Batch, DataSet, Schema, open_data
-from thresher.data.dataset import gathered
+from thresher.data.batch import gathered
 from thresher.estimators.saving import kept_parameters
 from thresher.registry import LEARNERS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
 from thresher.training.choice import Choice, choose
 from thresher.training.heldout import HeldOutScores
-from thresher.training.holdout import HoldOut, block_of
+from thresher.training.holdout import HoldOut
 from thresher.training.intake import Intake, take_in
 from thresher.training.job import Job, new_job
-from thresher.training.model import Model, matrix_of
+from thresher.training.model import Model
 from thresher.training.running import run_job
 from thresher.training.tuning import Tuner, Tuning
 
@@ -249,10 +249,9 @@ class _Run:
             self._tell("fitting", rows * event.passes, event.passes, event.nonzeros)
             return how.stop()
 
-        blocks = (block_of(b).taken(~self.hold.mask(b)) for b in _emptied(intake.kept))
+        blocks = (b.taken(~self.hold.mask(b)) for b in _emptied(intake.kept))
         block = next(gathered(blocks, max(rows, 1)))
         assert block.y is not None
-        X = matrix_of(block.rows(self.schema.n_features))
         with (
             warnings.catch_warnings(),
             fitted_with(estimator, max_iter=passes, callbacks=[after_pass]),
@@ -261,9 +260,9 @@ class _Run:
             estimator.check_options()
             if self.classes.size:
                 codes = block.y.astype(np.int64)
-                estimator.fit_codes(X, codes, self.classes, block.weight)
+                estimator.fit_codes(block.X, codes, self.classes, block.weight)
             else:
-                estimator.fit_numbers(X, block.y, block.weight)
+                estimator.fit_numbers(block.X, block.y, block.weight)
         return Status(estimator.status_)
 
     def _check_streamable(self) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from thresher.data import DataError, DataSet
-from thresher.data.encode import Block
+from thresher.data.batch import Batch
 from thresher.training import Model
 from thresher.training.holdout import HoldOut
 from thresher.training.metrics import metrics_for
-from thresher.training.model import Predicted, matrix_of
+from thresher.training.model import Predicted
 from thresher.training.sampled import Sampled
 
 __all__ = ["Evidence", "gathered", "has_name"]
@@ -39,7 +39,7 @@ class Evidence:
     metrics: dict[str, Any] = field(default_factory=dict)
     predicted: np.ndarray | None = None  # rows for each predicted class
     kept: Sampled = field(default_factory=lambda: Sampled(_MOST_ROWS))  # y, score, weight, ...
-    sample: Block | None = None  # rows to learn from again
+    sample: Batch | None = None  # rows to learn from again
     seconds: float = 0.0
 
     @property
@@ -75,7 +75,7 @@ class Evidence:
         """The sample as (X, labels or numbers, weights)."""
         assert self.sample is not None
         assert self.sample.y is not None
-        X = matrix_of(self.sample.rows(self.model.schema.n_features))
+        X = self.sample.X
         classes, y = self.model.classes, self.sample.y
         return X, y if classes is None else classes[y.astype(np.int64)], self.sample.weight
 
@@ -113,7 +113,7 @@ def gathered(
     found.metrics = (
         metrics.summary() if found.labelled else dict(model.training.get("held_out", {}))
     )
-    found.sample = hold.block()
+    found.sample = hold.batch()
     return found
 
 
