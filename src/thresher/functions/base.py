@@ -12,7 +12,19 @@ __all__ = ["Function", "bytes_of", "check_numbers", "count_nonzero", "dense", "r
 
 
 class Function(Protocol):
-    """The protocol of the package's text; functions are NamedTuples of arrays and terms."""
+    """What every function can do; see the package's text for the methods.
+
+    Functions are NamedTuples of arrays and terms.  One of your own, that a solver of your own gives
+    from ``finish``, needs the methods only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import Function, LinearFunction
+    >>> f: Function = LinearFunction(np.array([[1.0, 0.0]]), np.array([0.5]))
+    >>> f.features, f.outputs, f.size, f.is_finite()
+    (2, 1, 1, True)
+    """
 
     @property
     def features(self) -> int: ...
@@ -28,7 +40,22 @@ class Function(Protocol):
 
 
 def require(condition: Any, message: str) -> None:
-    """ValueError with this message unless the condition holds."""
+    """ValueError with this message unless the condition holds.
+
+    Parameters
+    ----------
+    condition : anything that has a truth value
+    message : str
+        What is wrong, for people.
+
+    Examples
+    --------
+    >>> from thresher.functions import require
+    >>> require(1 < 2, "numbers are broken")
+    >>> require(2 < 1, "2 is not below 1")
+    Traceback (most recent call last):
+    ValueError: 2 is not below 1
+    """
     if not condition:
         raise ValueError(message)
 
