@@ -67,8 +67,8 @@ class MultiHyperplaneClassifier(Classifier):
         With "gamm": probability that a row that violates its margin splits its weight, and the
         factor by which it falls after each split.
     average : bool, default=True
-        Predict with the average of the last pass (in ``partial_fit``: of all steps, late ones
-        counting more) instead of the last iterate.
+        Predict with the average of the last pass (of a stream, ``partial_fit`` or a large file: of
+        all steps, late ones counting more) instead of the last iterate.
     scale : bool, default=False
         Standardise the features on the fly; sparse data are scaled but not centred, so zeros stay
         zeros.  ``coef_`` is in the original units.

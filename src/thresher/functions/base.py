@@ -14,8 +14,9 @@ __all__ = ["Function", "bytes_of", "check_numbers", "count_nonzero", "dense", "r
 class Function(Protocol):
     """What every function can do; see the package's text for the methods.
 
-    Functions are NamedTuples of arrays and terms.  One of your own, that a solver of your own gives
-    from ``finish``, needs the methods only.
+    Functions are NamedTuples of arrays and terms.  A solver of your own may give one of your own
+    from ``finish``; it then also needs ``unscaled(units)``, the same function of rows in their
+    original units, and to be loaded from a file its class among the ``terms`` of ``load_model``.
 
     Examples
     --------

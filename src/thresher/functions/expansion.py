@@ -25,7 +25,7 @@ class Expansion(NamedTuple):
     Parameters
     ----------
     kernel : Kernel
-        k.
+        The k of the sum.
     vectors : array of shape (support vectors, features)
         The z, in ``units``.
     coef : array of shape (outputs, support vectors)

@@ -139,7 +139,7 @@ class Model:
 
     @property
     def has_weights(self) -> bool:
-        """One weight for each feature and output: of the feature, or of what a map makes of it."""
+        """Whether each feature, or what a map makes of it, has one weight for each output."""
         return self.is_linear or (
             isinstance(self.function, MappedFunction) and self.function.map.by_columns
         )
