@@ -34,8 +34,8 @@ _CODE = (
 _PLAIN = re.compile(rf"({_CODE})|(\||(?<=\w)_(?!\w))", re.DOTALL | re.MULTILINE)
 _REMOTE = re.compile(r"""<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=["']https?:[^>]*>""")
 _ROOMS = (
-    "estimators", "maps", "losses", "penalties", "kernels", "schedules", "solvers", "data",
-    "training", "search", "race", "testing", "views",
+    "estimators", "maps", "losses", "penalties", "functions", "kernels", "schedules", "solvers",
+    "data", "training", "search", "race", "testing", "views",
 )  # fmt: skip
 
 _OUTSIDE = {"../CONTRIBUTING.md": "contributing.md", "../benchmarks/RESULTS.md": "results.md"}
@@ -106,7 +106,8 @@ def _entry(where: str, value: Any) -> list[str]:
         return [f".. py:data:: {where}", "", f"   By name: {', '.join(map(repr, value))}."]
     if issubclass(value, Exception):
         return [f".. autoexception:: {where}"]
-    out = [f".. autoclass:: {where}", "   :members:"]
+    protocol = getattr(value, "_is_protocol", False)  # nobody makes one
+    out = [f".. autoclass:: {where}{'()' if protocol else ''}", "   :members:"]
     if issubclass(value, BaseEstimator):
         out += ["   :undoc-members:", f"   :inherited-members: {_THEIRS}"]
     if issubclass(value, enum.Enum):

@@ -77,6 +77,8 @@ def signature(value):
     """The names of the parameters, by which an object is made or a function called."""
     if inspect.isclass(value) and issubclass(value, (Exception, enum.Enum)):
         return []
+    if getattr(value, "_is_protocol", False):  # nobody makes one
+        return []
     if inspect.isclass(value) and hasattr(value, "_fields"):
         return list(value._fields)
     if value is thresher.train:

@@ -478,6 +478,13 @@ def evaluate(penalty: Penalty, w: np.ndarray) -> float:
 def strengthened(penalty: Penalty, alpha: float) -> Penalty:
     """``penalty`` times ``alpha``, through its field ``strength``.
 
+    Parameters
+    ----------
+    penalty : Penalty
+        One with a field ``strength``, unless alpha is 1.
+    alpha : float
+        Factor of the strength.
+
     Examples
     --------
     >>> from thresher.penalties import L1, strengthened

@@ -65,7 +65,7 @@ class DataSet:
 
     @property
     def name(self) -> str:
-        """What messages call it: a file's name, or what kind of data it is."""
+        """What messages call it, a file's name or what kind of data it is."""
         return self.source.name
 
     @property
@@ -111,7 +111,7 @@ class DataSet:
 
     @cached_property
     def sample(self) -> Batch:
-        """The first rows: as many as the schema is read from, whatever the format."""
+        """The first rows, as many as the schema is read from, whatever the format."""
         width = max(1, self.schema.row_bytes // 8)
         return self.head(sample_rows(width))
 

@@ -155,9 +155,8 @@ class BudgetedClassifier(Classifier, BudgetedModel):
         Passes over the data.
     order : {"shuffle", "sequential"}, default="shuffle"
         Visit rows in a new random order each pass, or as given.
-    fit_intercept : bool, default=False for the classifier, True for the regressor
-        Add a constant feature to the kernel's; its weight is the intercept, penalised like them.
-        Regression also starts from the mean target then.
+    fit_intercept : bool, default=False
+        Add a constant feature to the kernel's; its weight is the intercept, penalised like theirs.
     eta0 : float or None, default=None
         Length of the first step, in  1 / (alpha t + 1/eta0). None: what moves a prediction by
         about one. ``math.inf`` is Pegasos as published, which starts with steps of 1/alpha.
@@ -167,12 +166,12 @@ class BudgetedClassifier(Classifier, BudgetedModel):
         Standardise the features on the fly; sparse data are scaled but not centred.  "relevance"
         also weighs them, as in ``KernelClassifier``.
     random_state : int, RandomState or None, default=None
+        Seed of everything random; None: another one each time.
     verbose : int, default=0
         Print a line after each pass.
     callbacks : list of callables or None, default=None
         Each is called with a ``FitEvent`` after every pass (``coef`` are the dual coefficients);
         returning True stops the fit.
-
     class_weight : dict, "balanced" or None, default=None
         Factors for the rows of each class.
     calibrate : {"sigmoid", "isotonic"} or None, default=None
@@ -187,17 +186,25 @@ class BudgetedClassifier(Classifier, BudgetedModel):
     kernel_ : Kernel
         With its width filled in.
     alpha_ : float
+        The strength that was used.
     shift_, scale_ : arrays of shape (n_features,) or None
-        With ``scale=True`` rows are read as (x - shift_) * scale_.
+        With ``scale`` rows are read as (x - shift_) * scale_; sparse ones are not shifted.
+    function_ : Expansion
+        What was learned: the numbers above.
     n_features_in_, feature_names_in_ : as in scikit-learn
     n_iter_ : int
-    status_ : Status    classes_ : array
+        Passes used.
+    status_ : Status
+        How the fit ended; its text says what to change.
+    solver_, penalty_ : Budgeted, L2
+        What was used, with all that was left to be found.
+    classes_ : array
         The labels, in the order of the outputs.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from thresher.estimators.budgeted import BudgetedClassifier
+    >>> from thresher import BudgetedClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> model = BudgetedClassifier(budget=100, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.97), len(model.support_vectors_)
@@ -259,9 +266,9 @@ class BudgetedRegressor(Regressor, BudgetedModel):
         Passes over the data.
     order : {"shuffle", "sequential"}, default="shuffle"
         Visit rows in a new random order each pass, or as given.
-    fit_intercept : bool, default=False for the classifier, True for the regressor
-        Add a constant feature to the kernel's; its weight is the intercept, penalised like them.
-        Regression also starts from the mean target then.
+    fit_intercept : bool, default=True
+        Start from the mean target, and add a constant feature to the kernel's; its weight, which is
+        penalised like theirs, and the mean are the intercept.
     eta0 : float or None, default=None
         Length of the first step, in  1 / (alpha t + 1/eta0). None: what moves a prediction by
         about one. ``math.inf`` is Pegasos as published, which starts with steps of 1/alpha.
@@ -271,6 +278,7 @@ class BudgetedRegressor(Regressor, BudgetedModel):
         Standardise the features on the fly; sparse data are scaled but not centred.  "relevance"
         also weighs them, as in ``KernelClassifier``.
     random_state : int, RandomState or None, default=None
+        Seed of everything random; None: another one each time.
     verbose : int, default=0
         Print a line after each pass.
     callbacks : list of callables or None, default=None
@@ -281,20 +289,28 @@ class BudgetedRegressor(Regressor, BudgetedModel):
     ----------
     support_vectors_ : array of shape (n_support, n_features)
         In the units of ``shift_`` and ``scale_``.
-    dual_coef_ : array of shape (n_outputs, n_support)
-    intercept_ : array of shape (n_outputs,)
+    dual_coef_ : array of shape (1, n_support)
+    intercept_ : array of shape (1,)
     kernel_ : Kernel
         With its width filled in.
     alpha_ : float
+        The strength that was used.
     shift_, scale_ : arrays of shape (n_features,) or None
-        With ``scale=True`` rows are read as (x - shift_) * scale_.
+        With ``scale`` rows are read as (x - shift_) * scale_; sparse ones are not shifted.
+    function_ : Expansion
+        What was learned: the numbers above.
     n_features_in_, feature_names_in_ : as in scikit-learn
     n_iter_ : int
+        Passes used.
     status_ : Status
+        How the fit ended; its text says what to change.
+    solver_, penalty_ : Budgeted, L2
+        What was used, with all that was left to be found.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> from thresher.estimators.budgeted import BudgetedRegressor
+    >>> from thresher import BudgetedRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> bool(BudgetedRegressor(scale=True, random_state=0).fit(X, y).score(X, y) > 0.45)
     True

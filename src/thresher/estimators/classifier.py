@@ -157,7 +157,7 @@ class Classifier(ClassifierMixin, Learner):
 
     @property
     def link(self) -> Any:
-        """How scores become probabilities: calibrated, or by the loss; None if nobody can say."""
+        """How scores become probabilities, calibrated or by the loss; None if nobody can say."""
         if self.calibrate is not None:
             return getattr(self, "calibrator_", None)
         if "loss" not in self.get_params(deep=False):

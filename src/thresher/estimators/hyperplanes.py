@@ -67,8 +67,8 @@ class MultiHyperplaneClassifier(Classifier):
         With "gamm": probability that a row that violates its margin splits its weight, and the
         factor by which it falls after each split.
     average : bool, default=True
-        Predict with the average of the last pass (in ``partial_fit``: of all steps, late ones
-        counting more) instead of the last iterate.
+        Predict with the average of the last pass (of a stream, ``partial_fit`` or a large file: of
+        all steps, late ones counting more) instead of the last iterate.
     scale : bool, default=False
         Standardise the features on the fly; sparse data are scaled but not centred, so zeros stay
         zeros.  ``coef_`` is in the original units.
@@ -79,6 +79,7 @@ class MultiHyperplaneClassifier(Classifier):
     calibrate : {"sigmoid", "isotonic"} or None, default=None
         Fit ``predict_proba`` on out-of-fold scores.
     random_state : int, RandomState or None, default=None
+        Seed of everything random; None: another one each time.
     verbose : int, default=0
         Print a line after each pass.
     callbacks : list of callables or None, default=None
@@ -100,9 +101,11 @@ class MultiHyperplaneClassifier(Classifier):
     n_iter_ : int
         Passes used.
     status_ : Status
-        How the fit ended.
-    solver_ : Hyperplanes
-        The parameters as used, with those that were left to be found.
+        How the fit ended; its text says what to change.
+    function_ : Planes
+        What was learned; the weights are its fields.
+    solver_, penalty_ : Hyperplanes, L2
+        What was used, with all that was left to be found.
     alpha_ : float
         The strength that was used.
 
@@ -115,7 +118,7 @@ class MultiHyperplaneClassifier(Classifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
+    >>> from thresher import MultiHyperplaneClassifier
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(2000, 2))
     >>> y = X[:, 0] * X[:, 1] > 0  # exclusive or: no linear function separates it
     >>> model = MultiHyperplaneClassifier(random_state=0).fit(X, y)

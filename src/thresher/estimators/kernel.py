@@ -148,32 +148,37 @@ class KernelClassifier(Classifier, KernelModel):
     Parameters
     ----------
     loss : {"squared_hinge", "hinge", "logistic", ...} or Loss, default="squared_hinge"
-
+        A name, or an object such as ``Pinball(tau=0.2)`` or one of your own classes.
     kernel : {"rbf", "exponential", "polynomial", ...} or Kernel, default="rbf"
         A name, or an object such as ``Polynomial(degree=3)`` or one of your own classes.
     gamma : float, "median" or None, default=None
         Width of a kernel given by name, exp(-gamma ||x - z||^2) for "rbf"; None and "median": one
         over the median squared distance.  With a Kernel object, None keeps its own.
     map : {"nystroem", "local", "fourier", "forest", "terms"} or transformer, default="nystroem"
-        How rows become features.  An object is used as it is; kernel, gamma, n_components and
-        landmarks are then its own affair; ``set_params(map__min_leaf=20)`` makes the object of a
-        name.  A forest (``thresher.maps.ForestFeatures``) is a kernel of its own, without kernel,
-        gamma and landmarks; so are weighted terms (``thresher.maps.TermFeatures``), for rows of
-        counts or weights of words, which have no n_components either.
+        How rows become features: a name, also one that ``thresher.register`` gave, or an object,
+        whose kernel, gamma, n_components and landmarks are then its own affair;
+        ``set_params(map__min_leaf=20)`` makes the object of a name.  A forest
+        (``thresher.maps.ForestFeatures``) is a kernel of its own, without kernel, gamma and
+        landmarks; so are weighted terms (``thresher.maps.TermFeatures``), for rows of counts or
+        weights of words, which have no n_components either.
     n_components : int, "auto" or "sqrt", default="auto"
-        Size of the model: landmarks, frequencies or trees.  More is better and slower.
+        Size of the model: landmarks, frequencies or trees.  More is better and slower.  "auto" is
+        the map's own choice; "sqrt" is a rule for landmarks, see ``thresher.maps.Nystroem``.
     landmarks : {"uniform", "margin", "kmeans", "entropy", ...} or array, default="uniform"
         How the landmarks are chosen; see ``thresher.maps.Nystroem``.
-    solver : {"auto", "asgd", "dcd", "least_squares", "asset", "newton", ...} or Solver
-        Learns the linear model on the features.  "auto": one direct solve for the least-squares
-        loss, otherwise as ``LinearClassifier`` would choose for rows of that shape; several
-        classes are learned to the optimum by "quasi_newton" (smooth losses) or the dual.
+    solver : {"auto", "asgd", "dcd", "asset", "newton", ...} or Solver, default="auto"
+        Learns the linear model on the features.  "auto" is what the map prefers: one direct solve
+        for the least-squares loss, otherwise as ``LinearClassifier`` would choose for rows of that
+        shape; several classes are learned to the optimum by "quasi_newton" (smooth losses) or the
+        dual, unless ``max_iter`` or ``steps`` is given.
     alpha : float or None, default=None
         Strength of the penalty, in  mean loss + alpha / 2 ||w||^2; None: 0.1/n, for weighted
         terms 1/n (1e-5 in ``partial_fit``).  From the C of a support vector machine:
         alpha = 1 / (C n).
     penalty : {"l2", "l1", ...}, Penalty or None, default=None
+        Of the weights of the features; None: "l2".
     fit_intercept : bool, default=True
+        Learn an intercept; unpenalised, except with the solver "dcd".
     scale : bool or "relevance", default=False
         Standardise the features before the map.  "relevance" also weighs them by how much the
         scores of a pilot machine change along them (``thresher.maps.relevance``): a second or two
@@ -182,31 +187,44 @@ class KernelClassifier(Classifier, KernelModel):
     memory : float, default=2e9
         Bytes that the mapped rows may take.  Where they need more they are computed block by block
         in every pass, and the solver must be a streaming one.
-    max_iter, steps, tol, order, early_stopping, validation_fraction, patience, n_jobs,
-    random_state, trace, verbose, callbacks : as in ``LinearClassifier``
-
+    max_iter, steps, tol, order : as in ``LinearClassifier``
+    early_stopping, validation_fraction, patience : as in ``LinearClassifier``
+    n_jobs : int or None, default=None
+        Threads for one-vs-rest problems and for the trees of a forest.  -1 uses all cores; the
+        result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random; None: another one each time.
+    trace, verbose, callbacks : as in ``LinearClassifier``
     class_weight : dict, "balanced" or None, default=None
+        Factors for the rows of each class.
     calibrate : {"sigmoid", "isotonic"} or None, default=None
+        Fit ``predict_proba`` on out-of-fold scores. None: probabilities by the loss's own link,
+        where it has one (logistic, modified Huber).
 
     Attributes
     ----------
-    map_ : the fitted feature map
-    coef_ : array of shape (n_outputs, n_components)
+    map_ : FeatureMap or transformer
+        Fitted.
+    coef_ : array of shape (n_outputs, width of the map)
         The linear model on the features.
     dual_coef_ : array of shape (n_outputs, n_landmarks)
         The same model as coefficients of the landmarks ``map_.landmarks_``: a score is
         k(x, landmarks) . dual_coef_ + intercept_.  Without landmarks, ``coef_`` itself.
     intercept_ : array of shape (n_outputs,)
-    loo_error_ : float, with the least-squares loss solved directly and all features in memory
-        Leave-one-out error (classification) or mean squared error (regression), in closed form.
-    n_features_in_, feature_names_in_, n_iter_, status_, solver_, penalty_, trace_ : as in
-        ``LinearClassifier``
+    function_ : MappedFunction
+        What was learned: the map and the numbers above.
+    loo_error_ : float
+        Share of wrong predictions of rows that were left out one by one, in closed form; with the
+        least-squares loss solved directly, and all features in memory.
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    n_iter_, status_, density_, solver_, penalty_, trace_ : as in ``LinearClassifier``
     classes_ : array
+        The labels, in the order of the outputs.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from thresher.estimators.kernel import KernelClassifier
+    >>> from thresher import KernelClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> model = KernelClassifier(random_state=0).fit(X[:1200], y[:1200])
     >>> print(model.score(X[1200:], y[1200:]) > 0.93)
@@ -269,32 +287,36 @@ class KernelRegressor(Regressor, KernelModel):
     Parameters
     ----------
     loss : {"least_squares", "huber", "epsilon_insensitive", ...} or Loss, default="least_squares"
-
+        A name, or an object such as ``Huber(delta=2.0)`` or one of your own classes.
     kernel : {"rbf", "exponential", "polynomial", ...} or Kernel, default="rbf"
         A name, or an object such as ``Polynomial(degree=3)`` or one of your own classes.
     gamma : float, "median" or None, default=None
         Width of a kernel given by name, exp(-gamma ||x - z||^2) for "rbf"; None and "median": one
         over the median squared distance.  With a Kernel object, None keeps its own.
     map : {"nystroem", "local", "fourier", "forest", "terms"} or transformer, default="nystroem"
-        How rows become features.  An object is used as it is; kernel, gamma, n_components and
-        landmarks are then its own affair; ``set_params(map__min_leaf=20)`` makes the object of a
-        name.  A forest (``thresher.maps.ForestFeatures``) is a kernel of its own, without kernel,
-        gamma and landmarks; so are weighted terms (``thresher.maps.TermFeatures``), for rows of
-        counts or weights of words, which have no n_components either.
+        How rows become features: a name, also one that ``thresher.register`` gave, or an object,
+        whose kernel, gamma, n_components and landmarks are then its own affair;
+        ``set_params(map__min_leaf=20)`` makes the object of a name.  A forest
+        (``thresher.maps.ForestFeatures``) is a kernel of its own, without kernel, gamma and
+        landmarks; so are weighted terms (``thresher.maps.TermFeatures``), for rows of counts or
+        weights of words, which have no n_components either.
     n_components : int, "auto" or "sqrt", default="auto"
-        Size of the model: landmarks, frequencies or trees.  More is better and slower.
+        Size of the model: landmarks, frequencies or trees.  More is better and slower.  "auto" is
+        the map's own choice; "sqrt" is a rule for landmarks, see ``thresher.maps.Nystroem``.
     landmarks : {"uniform", "margin", "kmeans", "entropy", ...} or array, default="uniform"
         How the landmarks are chosen; see ``thresher.maps.Nystroem``.
-    solver : {"auto", "asgd", "dcd", "least_squares", "asset", "newton", ...} or Solver
-        Learns the linear model on the features.  "auto": one direct solve for the least-squares
-        loss, otherwise as ``LinearClassifier`` would choose for rows of that shape; several
-        classes are learned to the optimum by "quasi_newton" (smooth losses) or the dual.
+    solver : {"auto", "asgd", "dcd", "asset", "newton", ...} or Solver, default="auto"
+        Learns the linear model on the features.  "auto" is what the map prefers: one direct solve
+        for the least-squares loss, otherwise as ``LinearRegressor`` would choose for rows of that
+        shape.
     alpha : float or None, default=None
         Strength of the penalty, in  mean loss + alpha / 2 ||w||^2; None: 0.1/n, for weighted
         terms 1/n (1e-5 in ``partial_fit``).  From the C of a support vector machine:
         alpha = 1 / (C n).
     penalty : {"l2", "l1", ...}, Penalty or None, default=None
+        Of the weights of the features; None: "l2".
     fit_intercept : bool, default=True
+        Learn an intercept; unpenalised, except with the solver "dcd".
     scale : bool or "relevance", default=False
         Standardise the features before the map.  "relevance" also weighs them by how much the
         scores of a pilot machine change along them (``thresher.maps.relevance``): a second or two
@@ -303,27 +325,36 @@ class KernelRegressor(Regressor, KernelModel):
     memory : float, default=2e9
         Bytes that the mapped rows may take.  Where they need more they are computed block by block
         in every pass, and the solver must be a streaming one.
-    max_iter, steps, tol, order, early_stopping, validation_fraction, patience, n_jobs,
-    random_state, trace, verbose, callbacks : as in ``LinearClassifier``
+    max_iter, steps, tol, order : as in ``LinearRegressor``
+    early_stopping, validation_fraction, patience : as in ``LinearRegressor``
+    n_jobs : int or None, default=None
+        Threads for the trees of a forest.  -1 uses all cores; the result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random; None: another one each time.
+    trace, verbose, callbacks : as in ``LinearRegressor``
 
     Attributes
     ----------
-    map_ : the fitted feature map
-    coef_ : array of shape (n_outputs, n_components)
+    map_ : FeatureMap or transformer
+        Fitted.
+    coef_ : array of shape (1, width of the map)
         The linear model on the features.
-    dual_coef_ : array of shape (n_outputs, n_landmarks)
+    dual_coef_ : array of shape (1, n_landmarks)
         The same model as coefficients of the landmarks ``map_.landmarks_``: a score is
         k(x, landmarks) . dual_coef_ + intercept_.  Without landmarks, ``coef_`` itself.
-    intercept_ : array of shape (n_outputs,)
-    loo_error_ : float, with the least-squares loss solved directly and all features in memory
-        Leave-one-out error (classification) or mean squared error (regression), in closed form.
-    n_features_in_, feature_names_in_, n_iter_, status_, solver_, penalty_, trace_ : as in
-        ``LinearClassifier``
+    intercept_ : array of shape (1,)
+    function_ : MappedFunction
+        What was learned: the map and the numbers above.
+    loo_error_ : float
+        Mean squared error of rows that were left out one by one, in closed form; with the
+        least-squares loss solved directly, and all features in memory.
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    n_iter_, status_, density_, solver_, penalty_, trace_ : as in ``LinearRegressor``
 
     Examples
     --------
     >>> import numpy as np
-    >>> from thresher.estimators.kernel import KernelRegressor
+    >>> from thresher import KernelRegressor
     >>> x = np.linspace(-3, 3, 200)[:, None]
     >>> model = KernelRegressor(random_state=0).fit(x, np.sinc(x[:, 0]))
     >>> print(round(model.score(x, np.sinc(x[:, 0])), 2))

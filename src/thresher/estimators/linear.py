@@ -202,10 +202,9 @@ class LinearClassifier(Classifier, LinearModel):
     ----------
     loss : {"squared_hinge", "hinge", "logistic", "pinball", ...} or Loss, default="squared_hinge"
         A name, or an object such as ``Pinball(tau=0.2)`` or one of your own classes.
-
     penalty : {"l2", "l1", "elastic_net", ...}, Penalty or None, default=None
         What large weights cost. None: the one the solver is made for ("l2" unless it is sparse).
-    solver : {"auto", "asgd", "dcd", "newton", "pegasos", "fobos", "rda", ...} or Solver
+    solver : {"auto", "asgd", "dcd", "newton", "rda", ...} or Solver, default="auto"
         "auto" looks at the loss, the penalty and the shape of the data.
     alpha : float or None, default=None
         Strength of the penalty, in  mean loss + alpha * penalty(w).  None: 1/n for "l2" (what
@@ -231,17 +230,19 @@ class LinearClassifier(Classifier, LinearModel):
         Hold out ``validation_fraction`` of the rows, stop when their loss has not improved for
         ``patience`` passes, and return the best pass.
     validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out.
     patience : int, default=3
+        Passes that early stopping waits for a lower loss.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems; -1 uses all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
+        Seed of everything random; None: another one each time.
     trace : bool, default=False
         Record objective, regret, non-zeros and stability in ``trace_``.
     verbose : int, default=0
         Print a line after each pass.
     callbacks : list of callables or None, default=None
         Each is called with a ``FitEvent`` after every pass; returning True stops the fit.
-
     class_weight : dict, "balanced" or None, default=None
         Factors for the rows of each class.
     calibrate : {"sigmoid", "isotonic"} or None, default=None
@@ -251,7 +252,10 @@ class LinearClassifier(Classifier, LinearModel):
     Attributes
     ----------
     coef_ : array of shape (n_outputs, n_features)
+        One row for two classes, positive for the second; otherwise one for each class.
     intercept_ : array of shape (n_outputs,)
+    function_ : LinearFunction
+        What was learned; ``coef_`` and ``intercept_`` are its fields.
     n_features_in_, feature_names_in_ : as in scikit-learn
     n_iter_ : int
         Passes used (the most of all classes).
@@ -259,8 +263,10 @@ class LinearClassifier(Classifier, LinearModel):
         How the fit ended; its text says what to change.
     density_ : float
         Share of non-zero weights.
-    solver_, penalty_ : what was used
-    trace_ : list of lists of Record, if asked for
+    solver_, penalty_ : Solver, Penalty
+        What was used, with all that was left to be found.
+    trace_ : list of lists of Record
+        One for each problem that was solved, if asked for.
     classes_ : array
         The labels, in the order of the outputs.
 
@@ -314,10 +320,9 @@ class LinearRegressor(Regressor, LinearModel):
     ----------
     loss : {"least_squares", "huber", "epsilon_insensitive", ...} or Loss, default="least_squares"
         A name, or an object such as ``Huber(delta=2.0)`` or one of your own classes.
-
     penalty : {"l2", "l1", "elastic_net", ...}, Penalty or None, default=None
         What large weights cost. None: the one the solver is made for ("l2" unless it is sparse).
-    solver : {"auto", "asgd", "dcd", "newton", "pegasos", "fobos", "rda", ...} or Solver
+    solver : {"auto", "asgd", "dcd", "newton", "rda", ...} or Solver, default="auto"
         "auto" looks at the loss, the penalty and the shape of the data.
     alpha : float or None, default=None
         Strength of the penalty, in  mean loss + alpha * penalty(w).  None: 1/n for "l2" (what
@@ -343,10 +348,13 @@ class LinearRegressor(Regressor, LinearModel):
         Hold out ``validation_fraction`` of the rows, stop when their loss has not improved for
         ``patience`` passes, and return the best pass.
     validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out.
     patience : int, default=3
+        Passes that early stopping waits for a lower loss.
     n_jobs : int or None, default=None
-        Threads for one-vs-rest problems; -1 uses all cores. The result does not depend on it.
+        Without effect: a regression is one problem.
     random_state : int, RandomState or None, default=None
+        Seed of everything random; None: another one each time.
     trace : bool, default=False
         Record objective, regret, non-zeros and stability in ``trace_``.
     verbose : int, default=0
@@ -356,17 +364,21 @@ class LinearRegressor(Regressor, LinearModel):
 
     Attributes
     ----------
-    coef_ : array of shape (n_outputs, n_features)
-    intercept_ : array of shape (n_outputs,)
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+    function_ : LinearFunction
+        What was learned; ``coef_`` and ``intercept_`` are its fields.
     n_features_in_, feature_names_in_ : as in scikit-learn
     n_iter_ : int
-        Passes used (the most of all classes).
+        Passes used.
     status_ : Status
         How the fit ended; its text says what to change.
     density_ : float
         Share of non-zero weights.
-    solver_, penalty_ : what was used
-    trace_ : list of lists of Record, if asked for
+    solver_, penalty_ : Solver, Penalty
+        What was used, with all that was left to be found.
+    trace_ : list of lists of Record
+        One list, if asked for.
 
     Examples
     --------

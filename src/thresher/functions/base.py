@@ -12,7 +12,20 @@ __all__ = ["Function", "bytes_of", "check_numbers", "count_nonzero", "dense", "r
 
 
 class Function(Protocol):
-    """The protocol of the package's text; functions are NamedTuples of arrays and terms."""
+    """What every function can do; see the package's text for the methods.
+
+    Functions are NamedTuples of arrays and terms.  A solver of your own may give one of your own
+    from ``finish``; it then also needs ``unscaled(units)``, the same function of rows in their
+    original units, and to be loaded from a file its class among the ``terms`` of ``load_model``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import Function, LinearFunction
+    >>> f: Function = LinearFunction(np.array([[1.0, 0.0]]), np.array([0.5]))
+    >>> f.features, f.outputs, f.size, f.is_finite()
+    (2, 1, 1, True)
+    """
 
     @property
     def features(self) -> int: ...
@@ -28,7 +41,22 @@ class Function(Protocol):
 
 
 def require(condition: Any, message: str) -> None:
-    """ValueError with this message unless the condition holds."""
+    """ValueError with this message unless the condition holds.
+
+    Parameters
+    ----------
+    condition : anything that has a truth value
+    message : str
+        What is wrong, for people.
+
+    Examples
+    --------
+    >>> from thresher.functions import require
+    >>> require(1 < 2, "numbers are broken")
+    >>> require(2 < 1, "2 is not below 1")
+    Traceback (most recent call last):
+    ValueError: 2 is not below 1
+    """
     if not condition:
         raise ValueError(message)
 

@@ -17,7 +17,20 @@ __all__ = ["Isotonic", "Link", "Sigmoid", "Softmax", "normalised"]
 
 
 class Sigmoid(NamedTuple):
-    """1 / (1 + exp(-(slope * score + offset))) for two classes."""
+    """1 / (1 + exp(-(slope * score + offset))) for two classes.
+
+    Parameters
+    ----------
+    slope, offset : float
+        Of the score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import Sigmoid
+    >>> Sigmoid(2.0, 1.0)(np.array([[-0.5]])).tolist()
+    [[0.5, 0.5]]
+    """
 
     slope: float
     offset: float
@@ -37,7 +50,20 @@ class Sigmoid(NamedTuple):
 
 
 class Softmax(NamedTuple):
-    """Softmax of slope * scores: one slope for all classes, so the best class stays the best."""
+    """Softmax of slope * scores: one slope for all classes, so the best class stays the best.
+
+    Parameters
+    ----------
+    slope : float
+        Of all scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import Softmax
+    >>> Softmax(3.0)(np.zeros((1, 4))).tolist()
+    [[0.25, 0.25, 0.25, 0.25]]
+    """
 
     slope: float
 
@@ -54,7 +80,21 @@ class Softmax(NamedTuple):
 
 
 class Isotonic(NamedTuple):
-    """A monotone, piecewise linear function per output: (thresholds, values) of each."""
+    """A monotone, piecewise linear function per output.
+
+    Parameters
+    ----------
+    steps : list of pairs of arrays
+        Of each output: thresholds, which rise, and values at them, from 0 to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import Isotonic
+    >>> rises = Isotonic([(np.array([-1.0, 1.0]), np.array([0.0, 1.0]))])
+    >>> rises(np.array([[-0.5], [7.0]])).tolist()
+    [[0.75, 0.25], [0.0, 1.0]]
+    """
 
     steps: list[tuple[np.ndarray, np.ndarray]]
 
@@ -84,7 +124,21 @@ class Isotonic(NamedTuple):
 
 
 class Link(NamedTuple):
-    """The loss's own probability of a score, ``loss.link``."""
+    """The loss's own probability of a score, ``loss.link``.
+
+    Parameters
+    ----------
+    loss : Loss
+        One that has a link, such as ``Logistic()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import Link
+    >>> from thresher.losses import Logistic
+    >>> Link(Logistic())(np.zeros((1, 1))).tolist()
+    [[0.5, 0.5]]
+    """
 
     loss: Any
 
@@ -102,7 +156,22 @@ class Link(NamedTuple):
 
 
 def normalised(table: np.ndarray) -> np.ndarray:
-    """One-vs-rest probabilities to a distribution; one column is that of the second class."""
+    """One-vs-rest probabilities to a distribution.
+
+    Parameters
+    ----------
+    table : array of shape (rows, outputs)
+        One column is that of the second of two classes; a row of zeros becomes uniform.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import normalised
+    >>> normalised(np.array([[0.25]])).tolist()
+    [[0.75, 0.25]]
+    >>> normalised(np.array([[0.5, 0.5, 1.0], [0.0, 0.0, 0.0]])).round(2).tolist()
+    [[0.25, 0.25, 0.5], [0.33, 0.33, 0.33]]
+    """
     if table.shape[1] == 1:
         return np.hstack([1.0 - table, table])
     total = table.sum(axis=1, keepdims=True)

@@ -21,11 +21,32 @@ class Expansion(NamedTuple):
 
     Rows are read in their units as they are visited, one by one: a row's score does not depend on
     its company.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The k of the sum.
+    vectors : array of shape (support vectors, features)
+        The z, in ``units``.
+    coef : array of shape (outputs, support vectors)
+    intercept : array of shape (outputs,)
+    units : Units or None, default=None
+        Of the vectors; rows are read in them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import Expansion
+    >>> from thresher.kernels import Linear
+    >>> vectors = np.array([[1.0, 0.0], [0.0, 2.0]])
+    >>> f = Expansion(Linear(), vectors, np.array([[1.0, -1.0]]), np.array([0.5]))
+    >>> f.scores(np.array([[3.0, 1.0]])).tolist(), f.describe()
+    ([[1.5]], '2 support vectors')
     """
 
     kernel: Kernel
-    vectors: np.ndarray  # (support vectors, features)
-    coef: np.ndarray  # (outputs, support vectors)
+    vectors: np.ndarray
+    coef: np.ndarray
     intercept: np.ndarray
     units: Units | None = None
 

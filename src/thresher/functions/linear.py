@@ -16,7 +16,15 @@ _HUGE = 1e30  # no data in sane units needs weights beyond it: they are on their
 
 
 class LinearFunction(NamedTuple):
-    """x . coef' + intercept; coef is (outputs, features), or (features,) for one output.
+    """x . coef' + intercept.
+
+    Solvers give one of one output with ``coef`` of shape (features,) and a float as the intercept;
+    estimators and files have the shapes below.
+
+    Parameters
+    ----------
+    coef : array or CSR matrix of shape (outputs, features)
+    intercept : array of shape (outputs,)
 
     Examples
     --------

@@ -15,12 +15,34 @@ __all__ = ["MappedFunction"]
 class MappedFunction(NamedTuple):
     """coef . phi(x) + intercept, computed as ``map.scores(x, table)``; x in ``units`` if given.
 
-    ``map`` is a fitted ``thresher.maps.base.FeatureMap``; ``table`` is what it folds coef into:
-    coefficients of landmarks, weights of leaves.
+    Parameters
+    ----------
+    map : thresher.maps.base.FeatureMap
+        phi, fitted.
+    coef : array of shape (outputs, features of the map)
+    table : array of shape (outputs, map.table_width)
+        What the map folds coef into: coefficients of landmarks, weights of leaves.
+    intercept : array of shape (outputs,)
+    features : int
+        Of a row, before the map.
+    units : Units or None, default=None
+        Rows are read in them before they are mapped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import LinearFunction, MappedFunction
+    >>> from thresher.maps import Nystroem
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> made = Nystroem(n_components=20, random_state=0).fit(X)
+    >>> linear = LinearFunction(np.ones((1, made.width)), np.zeros(1))
+    >>> f = MappedFunction.folded(made, linear, features=3, units=None)
+    >>> bool(np.allclose(f.scores(X), linear.scores(made.transform(X))))
+    True
     """
 
     map: Any
-    coef: np.ndarray  # (outputs, features of the map)
+    coef: np.ndarray
     table: np.ndarray
     intercept: np.ndarray
     features: int

@@ -19,12 +19,31 @@ class Planes(NamedTuple):
     """g(c, x) = max over the rows of coef that class c owns of  coef . x + intercept.
 
     For two classes the score is g(1, x) - g(0, x).
+
+    Parameters
+    ----------
+    coef : array of shape (weights, features)
+        Sorted by class.
+    intercept : array of shape (weights,)
+    owners : array of int
+        The class of each weight; every class has one.
+    ids : array of int
+        Serial numbers of the weights, in the order in which they came.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import Planes
+    >>> coef, owners = np.array([[0.0], [1.0], [-1.0]]), np.array([0, 1, 1])
+    >>> f = Planes(coef, np.array([1.0, 0.0, 0.0]), owners, np.arange(3))  # |x| against 1
+    >>> f.scores(np.array([[-3.0], [0.5]])).tolist(), f.describe()
+    ([[2.0], [-0.5]], '3 hyperplanes, 2 non-zero weights')
     """
 
-    coef: np.ndarray  # (weights, features), sorted by class
+    coef: np.ndarray
     intercept: np.ndarray
-    owners: np.ndarray  # the class of each weight
-    ids: np.ndarray  # serial numbers of the weights
+    owners: np.ndarray
+    ids: np.ndarray
 
     def unscaled(self, units: Units | None) -> Planes:
         """Of rows in their original units, if this is one of rows in ``units``."""

@@ -14,7 +14,25 @@ __all__ = ["Units"]
 
 
 class Units(NamedTuple):
-    """A change of units (x - shift) * scale learned from the data; shift None keeps zeros zero."""
+    """A change of units (x - shift) * scale, learned from the data.
+
+    Parameters
+    ----------
+    shift : array of shape (features,) or None
+        None keeps zeros zero.
+    scale : array of shape (features,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import LinearFunction, Units
+    >>> units = Units(np.array([10.0]), np.array([0.5]))
+    >>> units.matrix(np.array([[12.0]])).tolist()
+    [[1.0]]
+    >>> f = LinearFunction(np.array([[4.0]]), np.array([0.0]))  # of rows in these units
+    >>> f.unscaled(units).scores(np.array([[12.0]])).tolist()
+    [[4.0]]
+    """
 
     shift: np.ndarray | None
     scale: np.ndarray

@@ -38,19 +38,34 @@ _ROWS_PER_FEATURE = 32
 
 
 class Circumstances(NamedTuple):
-    """What a map's preferred solver depends on."""
+    """What a map's preferred solver depends on.
+
+    Parameters
+    ----------
+    problem : Problem
+        With its penalty.
+    shape : pair of int
+        Rows, and features of the map.
+    task : {"classification", "regression"}
+    usual : Solver
+        What a linear model would take for rows of this shape.
+    streaming : bool
+        Whether rows come in parts.
+    max_iter, steps : int or None
+        As the estimator was given them.
+    """
 
     problem: Problem
-    shape: tuple[int, int]  # rows, features of the map
+    shape: tuple[int, int]
     task: str
-    usual: Solver  # what a linear model would take
+    usual: Solver
     streaming: bool
     max_iter: int | None
     steps: int | None
 
     @property
     def limited(self) -> bool:
-        """The passes are given, or rows come in parts: a stochastic solver stays one."""
+        """Passes are given or rows come in parts, so that a stochastic solver stays one."""
         return bool(self.streaming or self.max_iter or self.steps)
 
 

@@ -32,7 +32,25 @@ _BLOCK = 512
 
 
 class EntropySample:
-    """A subset of ``size`` rows that is kept diverse as rows come by, once or several times."""
+    """A subset of rows that is kept diverse as rows come by, once or several times.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Says which rows are close to each other.
+    size : int
+        Rows to hold, ``points``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.kernels import RBF
+    >>> from thresher.maps import EntropySample
+    >>> crowd, apart = np.zeros((50, 1)), np.array([[5.0], [-5.0]])
+    >>> sample = EntropySample(RBF(), size=3).update(np.vstack([crowd, apart]))
+    >>> sorted(sample.points[:, 0].tolist()), sample.swaps
+    ([-5.0, 0.0, 5.0], 2)
+    """
 
     def __init__(self, kernel: Kernel, size: int):
         self.kernel, self.size = kernel, size

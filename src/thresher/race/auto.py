@@ -147,25 +147,29 @@ class AutoClassifier(ClassifierMixin, _Auto):
 
     Linear, sparse linear, multi-hyperplane, fixed-size kernel (also in cells, and of a forest) and
     budgeted learners race, on sparse rows also a linear one on weighted terms (see
-    ``thresher.tune.race``); where the best is not clearly better than a model of at most half its
-    size, that one is taken.
+    ``thresher.race``); where the best is not clearly better than a model of at most half its size,
+    that one is taken.
 
     Parameters
     ----------
     budget : float, default=60
         Seconds, all in all; a single fit that is longer than foreseen is stopped.
     learners : list of names, dict of estimators, or None, default=None
-        Who races; None: all that fit the task.
+        Who races; None: all that fit the task and the rows, maps of your own that were registered
+        as contestants too.
     n_jobs : int or None, default=-1
         Settings that are tried at a time, each in a thread; -1: as many as there are cores.
     random_state : int, RandomState or None, default=None
+        Seed of everything random; the clock, which decides how much is tried, has none.
     verbose : int, default=0
         Print a line for every fit.
 
     Attributes
     ----------
-    best_estimator_ : the winner, fitted on all rows
-    learner_, best_params_, reason_ : who won, with which settings, and why
+    best_estimator_ : estimator
+        The winner, fitted on all rows, or as many as there was time for.
+    learner_, best_params_, reason_ : str, dict, str
+        Who won, with which settings, and why.
     held_out_score_ : float
         Share of right predictions on a tenth of the rows that the race has not seen, by the model
         that won it; the last fit, on more rows, should be better.
@@ -174,13 +178,16 @@ class AutoClassifier(ClassifierMixin, _Auto):
     rows_ : int
         Rows that the winner was fitted on; fewer than all where the time ran out.
     seconds_ : float
+        Spent in all.
+    classes_ : array
+        The labels, in the order of the probabilities.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
     >>> from thresher import AutoClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = AutoClassifier(budget=20, learners=["linear"], random_state=0).fit(X, y)
+    >>> model = AutoClassifier(budget=3, learners=["linear"], random_state=0).fit(X, y)
     >>> bool(model.held_out_score_ > 0.9)
     True
     """
@@ -228,24 +235,29 @@ class AutoRegressor(RegressorMixin, _Auto):
     """The best regression in ``budget`` seconds.
 
     Linear, sparse linear, fixed-size kernel (also in cells, and of a forest) and budgeted learners
-    race, on sparse rows also a linear one on weighted terms (see ``thresher.tune.race``).
+    race, on sparse rows also a linear one on weighted terms (see ``thresher.race``); where the best
+    is not clearly better than a model of at most half its size, that one is taken.
 
     Parameters
     ----------
     budget : float, default=60
         Seconds, all in all; a single fit that is longer than foreseen is stopped.
     learners : list of names, dict of estimators, or None, default=None
-        Who races; None: all that fit the task.
+        Who races; None: all that fit the task and the rows, maps of your own that were registered
+        as contestants too.
     n_jobs : int or None, default=-1
         Settings that are tried at a time, each in a thread; -1: as many as there are cores.
     random_state : int, RandomState or None, default=None
+        Seed of everything random; the clock, which decides how much is tried, has none.
     verbose : int, default=0
         Print a line for every fit.
 
     Attributes
     ----------
-    best_estimator_ : the winner, fitted on all rows
-    learner_, best_params_, reason_ : who won, with which settings, and why
+    best_estimator_ : estimator
+        The winner, fitted on all rows, or as many as there was time for.
+    learner_, best_params_, reason_ : str, dict, str
+        Who won, with which settings, and why.
     held_out_score_ : float
         R2 on a tenth of the rows that the race has not seen, by the model that won it;
         the last fit, on more rows, should be better.
@@ -254,6 +266,16 @@ class AutoRegressor(RegressorMixin, _Auto):
     rows_ : int
         Rows that the winner was fitted on; fewer than all where the time ran out.
     seconds_ : float
+        Spent in all.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from thresher import AutoRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = AutoRegressor(budget=3, learners=["linear"], random_state=0).fit(X, y)
+    >>> model.learner_, bool(model.score(X, y) > 0.4)
+    ('linear', True)
     """
 
     _task = "regression"

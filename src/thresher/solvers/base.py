@@ -38,7 +38,14 @@ State = Any  # a NamedTuple of arrays and counters, one type per solver
 
 
 class Status(enum.Enum):
-    """How a fit ended; the value says what to do about it."""
+    """How a fit ended; the value says what to do about it.
+
+    Examples
+    --------
+    >>> from thresher import Status
+    >>> print(Status.MAX_ITER)
+    reached max_iter before the tolerance: raise max_iter or loosen tol
+    """
 
     CONVERGED = "converged to the requested tolerance"
     COMPLETED = "completed the planned passes"
@@ -62,12 +69,40 @@ class Status(enum.Enum):
 class Problem:
     """Minimise  sum_i s_i loss(y_i, w.x_i + b) / sum_i s_i  +  penalty(w)  over w and a free b.
 
-    ``tol`` is the accuracy asked for, in the solver's own measure (``Solver.residual``); None: as
-    good as the planned passes get.
+    Parameters
+    ----------
+    loss : Loss
+    penalty : Penalty
+    n_features : int
+    fit_intercept : bool, default=True
+        Learn b; otherwise it is zero.
+    dtype : dtype, default=float64
+        Of the rows.
+    seed : int, default=0
+        Of everything random.
+    tol : float or None, default=None
+        Accuracy asked for, in the solver's own measure (``Solver.residual``); None: as good as the
+        planned passes get.
+    outputs : int, default=1
+        Functions to learn.
+    targets : {"classes", "matrix"}, default="classes"
+        "classes": of one output, real numbers (-1 and +1 for two classes); of several, class
+        numbers, and one model is learned for each class against the rest.  "matrix": real numbers,
+        (rows, outputs), and one regression for each column.
 
-    ``targets`` "classes": of one output, real numbers (-1 and +1 for two classes); of several,
-    class numbers, and one model is learned for each class against the rest.  "matrix": real
-    numbers, (rows, outputs), and one regression for each column.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher._rows import as_rows
+    >>> from thresher.losses import LeastSquares
+    >>> from thresher.penalties import L2
+    >>> from thresher.solvers import Newton, Problem, driver
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> problem = Problem(LeastSquares(), L2(1e-9), n_features=1, tol=1e-8)
+    >>> chunk = driver.whole(as_rows(X), 3.0 * X[:, 0] + 1.0)
+    >>> result = driver.learn(Newton(), problem, chunk, driver.Plan())
+    >>> result.function.scores(X).round(4).tolist()
+    [[1.0], [4.0], [7.0]]
     """
 
     loss: Loss
@@ -86,7 +121,29 @@ class Problem:
 
 
 class Chunk(NamedTuple):
-    """Examples, and the order in which to visit them."""
+    """Examples, and the order in which to visit them.
+
+    Parameters
+    ----------
+    rows : Rows
+        What ``thresher._rows.as_rows`` makes of an array or a CSR matrix.
+    y : array of shape (rows,), of a matrix of targets (rows, outputs)
+        Targets, in the precision of the rows.
+    weight : array of shape (rows,)
+        Factors of the rows' losses; ``driver.whole`` makes their mean one, so that steps keep their
+        meaning.
+    order : array of uint32
+        Numbers of the rows to visit, one after the other; a row of weight zero is not among them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher._rows import as_rows
+    >>> from thresher.solvers import driver
+    >>> chunk = driver.whole(as_rows(np.eye(3)), np.ones(3), np.array([1.0, 0.0, 3.0]))
+    >>> chunk.order.tolist(), chunk.weight.tolist(), chunk.size
+    ([0, 2], [0.5, 0.0, 1.5], 3)
+    """
 
     rows: Rows
     y: np.ndarray
@@ -118,7 +175,35 @@ class Record(NamedTuple):
 
 @dataclass
 class Result:
-    """A function that was learned, and how it was reached; ``stream`` could go on."""
+    """A function that was learned, and how it was reached.
+
+    Parameters
+    ----------
+    function : thresher.functions.Function
+        Of rows as the solver saw them.
+    status : Status
+    passes : int
+        Over the data.
+    stream : thresher.solvers.stream.Stream
+        Problem, solver and state, with which to go on.
+    residual : float, default=inf
+        Distance from convergence after the last pass, in the solver's own measure.
+    trace : list of Record
+        If the plan asked for one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher._rows import as_rows
+    >>> from thresher.losses import LeastSquares
+    >>> from thresher.penalties import L2
+    >>> from thresher.solvers import Newton, Problem, driver
+    >>> problem = Problem(LeastSquares(), L2(1.0), n_features=3, tol=1e-8)
+    >>> chunk = driver.whole(as_rows(np.eye(3)), np.arange(3.0))
+    >>> result = driver.learn(Newton(), problem, chunk, driver.Plan())
+    >>> result.status.name, result.coef.shape
+    ('CONVERGED', (3,))
+    """
 
     function: Any
     status: Status
@@ -165,6 +250,41 @@ class Solver:
     ``finish`` reads a model off it without changing it, ``merge`` makes one state of several that
     saw different rows.  Everything random is a function of ``problem.seed`` and the state's
     counters.
+
+    A state is a NamedTuple of arrays and counters, one of them ``step``.  What ``finish`` gives is
+    a function (``thresher.functions``), linear or not, in memory of its own.
+
+    Examples
+    --------
+    Learns nothing but the mean target, and that in one pass:
+
+    >>> from dataclasses import dataclass
+    >>> from typing import NamedTuple
+    >>> import numpy as np
+    >>> from thresher._rows import as_rows
+    >>> from thresher.functions import LinearFunction
+    >>> from thresher.losses import LeastSquares
+    >>> from thresher.penalties import L2
+    >>> from thresher.solvers import Problem, Solver, driver
+    >>> class Sums(NamedTuple):
+    ...     total: float
+    ...     step: int
+    >>> @dataclass(frozen=True)
+    ... class Mean(Solver):
+    ...     default_passes = 1
+    ...     sum_fields = frozenset({"total", "step"})
+    ...     def init(self, problem, chunk=None):
+    ...         return Sums(0.0, 0)
+    ...     def update(self, problem, state, chunk):
+    ...         y = chunk.y[chunk.order]
+    ...         return Sums(state.total + float(y.sum()), state.step + y.size)
+    ...     def finish(self, problem, state):
+    ...         mean = state.total / max(state.step, 1)
+    ...         return LinearFunction(np.zeros(problem.n_features, problem.dtype), mean)
+    >>> chunk = driver.whole(as_rows(np.eye(4)), np.array([1.0, 2.0, 3.0, 6.0]))
+    >>> problem = Problem(LeastSquares(), L2(1.0), n_features=4)
+    >>> driver.learn(Mean(), problem, chunk, driver.Plan(passes=1)).intercept
+    3.0
     """
 
     #: capabilities asked of the loss and of the penalty: each name is a method or a trait

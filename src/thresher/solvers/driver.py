@@ -52,8 +52,16 @@ class Event(NamedTuple):
 class Plan(NamedTuple):
     """How to go over the data.
 
-    ``order`` is "shuffle" (a new permutation each pass), "sequential" (as given) or "sampled"
-    (with replacement).  ``steps`` ends the run after so many updates, however many passes that is.
+    Parameters
+    ----------
+    passes : int, default=10
+        At most.
+    order : {"shuffle", "sequential", "sampled"}, default="shuffle"
+        A new permutation each pass, as given, or drawn with replacement.
+    steps : int or None, default=None
+        End after so many updates instead, however many passes that takes.
+    trace : bool, default=False
+        Record objective, regret, non-zeros and stability along the way.
     """
 
     passes: int = 10
@@ -168,7 +176,21 @@ def learn(
     near: Near | None = None,
     monitor: Monitor | None = None,
 ) -> Result:
-    """Solve ``problem`` on the rows of ``chunk``, all of them in memory."""
+    """Solve ``problem`` on the rows of ``chunk``, all of them in memory.
+
+    Parameters
+    ----------
+    solver : Solver
+    problem : Problem
+    chunk : Chunk
+        All rows, as :func:`whole` gives them.
+    plan : Plan
+        How to go over them.
+    near : Near or None, default=None
+        The solution of a neighbouring problem on the same rows, to start from.
+    monitor : callable or None, default=None
+        Called with an :class:`Event` after each pass; a Status that it returns ends the run.
+    """
     visits = plan.passes * chunk.order.size
     visits = visits if plan.steps is None else plan.steps * solver.batch
     facts = Facts(chunk.order.size, visits=visits, whole=True)
@@ -299,6 +321,7 @@ def mean_loss(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: Any) 
 
 
 def penalty_value(problem: Problem, coef: np.ndarray) -> float:
+    """The penalty of the weights, summed over outputs."""
     return sum(evaluate(problem.penalty, w) for w in np.atleast_2d(coef))
 
 

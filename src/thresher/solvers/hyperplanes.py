@@ -282,6 +282,8 @@ class Hyperplanes(Solver):
         Keep the choice of each row's weight during a pass, and revise it between passes.
     sub_epochs : int, default=1
         Passes between revisions.
+    endless : bool, default=False
+        Rows come in a stream: average from the start; set by ``for_stream``.
 
     Examples
     --------

@@ -34,6 +34,15 @@ class Predicted(NamedTuple):
 class Model:
     """A fitted estimator, the schema that makes rows of raw data, and how it was trained.
 
+    Parameters
+    ----------
+    estimator : LinearClassifier, KernelRegressor, ...
+        Fitted.
+    schema : Schema
+        Makes rows of raw data, as it did in the training.
+    training : dict, default={}
+        What is told about the training: rows, passes, metrics on held-out rows, seed, seconds.
+
     Examples
     --------
     >>> import numpy as np
@@ -129,7 +138,7 @@ class Model:
 
     @property
     def has_weights(self) -> bool:
-        """One weight for each feature and output: of the feature, or of what a map makes of it."""
+        """Whether each feature, or what a map makes of it, has one weight for each output."""
         return self.is_linear or (
             isinstance(self.function, MappedFunction) and self.function.map.by_columns
         )
@@ -175,7 +184,32 @@ class Model:
 def save_model(
     estimator: Any, path: str | os.PathLike[str], schema: Schema | None = None, **training: Any
 ) -> None:
-    """Save a fitted estimator (or a :class:`Model`); loading it executes nothing."""
+    """Save a fitted estimator (or a :class:`Model`); loading it executes nothing.
+
+    Parameters
+    ----------
+    estimator : fitted estimator of Thresher, or Model
+        A Model brings its own schema and its own account of the training.
+    path : str or path
+        File to write, all of it or nothing.
+    schema : Schema or None, default=None
+        Of the data that the estimator takes; None: a matrix of so many features.
+    **training : what to tell about the training: numbers, strings, lists and dictionaries
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from thresher import LinearRegressor, load_model, save_model
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> estimator = LinearRegressor().fit(X, X[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(estimator, Path(folder) / "plane.thresher", rows=50)
+    ...     model = load_model(Path(folder) / "plane.thresher")
+    >>> model.training, bool(np.all(model.predict(X) == estimator.predict(X)))
+    ({'rows': 50}, True)
+    """
     if isinstance(estimator, Model):
         estimator.save(path)
     else:
@@ -183,7 +217,29 @@ def save_model(
 
 
 def load_model(path: str | os.PathLike[str], terms: Iterable[type] = ()) -> Model:
-    """Read a model file; ``terms`` are your own loss, penalty or solver classes that it uses."""
+    """Read a model file, of this version or an earlier one.
+
+    Parameters
+    ----------
+    path : str or path
+        File that ``thresher train``, :meth:`Model.save` or :func:`save_model` wrote.
+    terms : iterable of classes, default=()
+        Your own losses, penalties, kernels, schedules or solvers that the model uses, if they are
+        not registered.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from thresher import load_model, train
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     train(X, (X[:, 0] > 0).astype(int)).save(Path(folder) / "side.thresher")
+    ...     model = load_model(Path(folder) / "side.thresher")
+    >>> model.predict(np.array([[-2.0, 0.0], [2.0, 0.0]])).tolist()
+    [0, 1]
+    """
     document, arrays = container.read(path, kind="model")
     model = document.get("model")
     if not isinstance(model, dict):

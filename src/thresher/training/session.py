@@ -36,7 +36,7 @@ _HELD_BYTES, _MOST_HELD = 32 << 20, 100_000
 
 
 class Progress(NamedTuple):
-    """What a listener is told while a model is trained."""
+    """What ``on_progress`` is called with while a model is trained."""
 
     stage: str  # "reading", "tuning", "fitting" (in memory) or "learning" (in a stream)
     rows: int  # so far, over all passes
