@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from thresher import LinearClassifier, load_model, train
+from thresher import LinearClassifier, load_model, save_model, train
 from thresher._random import uniform
 
 RNG = np.random.default_rng(0)
@@ -55,3 +55,12 @@ def test_one_class_to_learn_from_is_too_few():
     y = np.where(HELD, "b", "a")
     with pytest.raises(ValueError, match="hold one class: 'a'"):
         train(X, y)
+
+
+def test_boolean_labels_come_back(tmp_path):
+    model = LinearClassifier().fit(X, X[:, 0] > 0.0)
+    save_model(model, tmp_path / "m.thresher")
+    again = load_model(tmp_path / "m.thresher")
+    assert again.predict(X).dtype == bool
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert again.evaluate(X, y=X[:, 0] > 0.0)["error"] < 0.05

@@ -471,8 +471,8 @@ def test_gathered_cuts_sparse_blocks():
 
     def block(a, b):
         part = matrix[a:b]
-        matrix = Sparse(part.data, part.indices, part.indptr)
-        return Batch(matrix, np.arange(a, b) * 1.0, None, n_features=5)
+        thin = Sparse(part.data, part.indices, part.indptr)
+        return Batch(thin, np.arange(a, b) * 1.0, None, n_features=5)
 
     parts = list(gathered([block(0, 4), block(4, 4), block(4, 17), block(17, 23)], 5))
     assert [p.size for p in parts] == [5, 5, 5, 5, 3]

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 __all__ = [
@@ -402,6 +403,8 @@ def resolve(value: Any, base: type, option: str, **defaults: Any) -> Any:
             f"{', '.join(table)}"
         )
     cls = table[value]
+    if table is MAPS:
+        return cls(**{k: v for k, v in defaults.items() if k in signature(cls).parameters})
     required = [
         f.name
         for f in dataclasses.fields(cls)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
+from thresher.cli.spelling import as_options
 from thresher.data import open_data
 from thresher.training import Model, load_model
 from thresher.training.inspection import Inspection, inspected
@@ -124,7 +125,7 @@ def _columns(found: Inspection) -> Table:
         table.add_column(head, justify="right")
     lines = found.lines()
     for name, kind, *numbers in lines[:_SHOWN]:
-        table.add_row(name, kind, *("" if v is None else f"{v:.4g}" for v in numbers))
+        table.add_row(name, as_options(kind), *("" if v is None else f"{v:.4g}" for v in numbers))
     if len(lines) > _SHOWN:
         table.add_row("...", f"{len(lines) - _SHOWN} more")
     return table

@@ -249,8 +249,8 @@ class Learner(NestedParameters):
         plan = setup.plan._replace(passes=passes)
         facts = facts._replace(visits=passes * whole.order.size, whole=False)
         stream = open_streams(setup.problem, setup.solver, sample, facts)
-        watched = (self.verbose or self.callbacks or held) and stream.is_single
-        progress = Progress(self, setup.problem, held, None) if watched else None
+        watched = self.verbose or self.callbacks or held
+        progress = Progress(self, stream.problem, held, None) if watched else None
         outcome = driver.run(
             stream, blocks.passes(plan, setup.solver.seam, setup.problem.seed), passes,
             monitor=progress,

@@ -114,7 +114,6 @@ def _line(event: FitEvent) -> str:
         f"class {event.output}" if event.output is not None else "",
         f"pass {event.passes}",
         "" if np.isnan(event.residual) else f"residual {event.residual:.2e}",
-        f"non-zeros {event.nonzeros}/{np.size(event.coef)}",
         event.function.describe(),
         f"held-out loss {event.held_out:.5f}" if event.held_out is not None else "",
         f"{event.seconds:.1f} s",

@@ -6,6 +6,7 @@ the function, and nobody asks of what kind it is.
 
 ===============================  ==================================================================
 ``features``, ``outputs``        shape of what goes in and comes out
+``unscaled(units)``              the same of rows in their original units
 ``scores(X)``                    (rows, outputs), in float64; X is an array or a CSR matrix
 ``size``                         numbers that it takes to score a row
 ``describe()``                   these in words

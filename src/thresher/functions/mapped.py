@@ -56,6 +56,10 @@ class MappedFunction(NamedTuple):
         coef = table if made.by_entries else linear.coef
         return cls(made, coef, table, linear.intercept, features, units)
 
+    def unscaled(self, units: Units | None) -> MappedFunction:
+        """Of rows in their original units, if this is one of rows in ``units``."""
+        return self._replace(units=units)
+
     @property
     def outputs(self) -> int:
         return int(self.coef.shape[0])

@@ -2,6 +2,7 @@
 
 from thresher.kernels.gram import Points, gram
 from thresher.kernels.width import median_gamma
+from thresher.maps.base import FeatureMap
 from thresher.maps.boosted import BoostedFeatures
 from thresher.maps.entropy import EntropySample
 from thresher.maps.forest import ForestFeatures
@@ -11,6 +12,6 @@ from thresher.maps.nystroem import Nystroem
 from thresher.maps.terms import TermFeatures
 
 __all__ = [
-    "BoostedFeatures", "EntropySample", "ForestFeatures", "FourierFeatures", "LocalNystroem",
-    "Nystroem", "Points", "TermFeatures", "gram", "median_gamma",
+    "BoostedFeatures", "EntropySample", "FeatureMap", "ForestFeatures", "FourierFeatures",
+    "LocalNystroem", "Nystroem", "Points", "TermFeatures", "gram", "median_gamma",
 ]  # fmt: skip

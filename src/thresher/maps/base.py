@@ -79,6 +79,25 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     A linear model on the features, coef of shape (outputs, features), is a function of x itself:
     ``fold`` turns coef into a table once, and ``scores`` evaluates it without the features.
     Features are an array, or a CSR matrix where most of them are zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import KernelClassifier
+    >>> from thresher.maps import FeatureMap
+    >>> class Squares(FeatureMap):
+    ...     def learn(self, X, y=None):
+    ...         self.width_ = 2 * X.shape[1]
+    ...         return self
+    ...     def features(self, X, out=None):
+    ...         return np.hstack([X, X**2])
+    ...     @property
+    ...     def width(self):
+    ...         return self.width_
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> y = (X**2).sum(axis=1) < 1.4
+    >>> bool(KernelClassifier(map=Squares()).fit(X, y).score(X, y) > 0.95)
+    True
     """
 
     #: features are a CSR matrix, whose products need the weights of all outputs side by side;

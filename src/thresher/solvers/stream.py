@@ -36,7 +36,6 @@ class Stream:
     problem: Problem
     solver: Solver
     state: State
-    is_single = True
 
     @classmethod
     def open(
@@ -105,7 +104,6 @@ class Streams:
     """One learner for each class against the rest, fed with the same rows."""
 
     parts: list[Stream]
-    is_single = False
 
     def update(self, chunk: Chunk) -> None:
         for c, part in enumerate(self.parts):

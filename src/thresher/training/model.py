@@ -270,6 +270,8 @@ def _matrix_schema(estimator: Any) -> Schema:
 
     target = None
     if estimator.task == "classification":
-        target = Target("y", "classification", tuple(estimator.classes_.tolist()))
+        classes = estimator.classes_
+        classes = classes.astype(int) if classes.dtype == bool else classes  # as in other data
+        target = Target("y", "classification", tuple(classes.tolist()))
     d = int(estimator.n_features_in_)
     return Schema(target=target, matrix_features=d, row_bytes=8 * d + 8)
