@@ -345,6 +345,6 @@ def test_verbose_prints_a_line_for_each_pass(data, capsys):
     LinearClassifier("logistic", solver=READY, max_iter=3, verbose=1).fit(*data)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[0] for line in lines] == [f"[thresher] pass {k}" for k in (1, 2, 3)]
-    assert all("non-zeros 6/6" in line and "residual" in line for line in lines)
+    assert all("6 non-zero weights" in line and "residual" in line for line in lines)
     LinearClassifier("logistic", solver=READY, max_iter=3).fit(*data)
     assert capsys.readouterr().out == ""

@@ -318,10 +318,8 @@ class Learner(NestedParameters):
     def _keep(self, results: list[Result], front: Front, offset: float) -> None:
         """The results become the estimator's."""
         functions = [r.function for r in results]
-        found = functions[0]
-        if isinstance(found, LinearFunction):
-            found = LinearFunction.stacked(functions)
-        function: Any = front.fold(found)
+        several = len(functions) > 1  # one for each class against the rest
+        function: Any = front.fold(LinearFunction.stacked(functions) if several else functions[0])
         if offset:
             function = function._replace(intercept=function.intercept + offset)
         status = max((r.status for r in results), key=_SEVERITY.index)

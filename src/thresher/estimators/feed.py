@@ -9,7 +9,7 @@ import numpy as np
 
 from thresher._rows import Rows
 from thresher.estimators.fronts import Front, MapFront
-from thresher.functions import Function, LinearFunction
+from thresher.functions import Function
 from thresher.solvers import Chunk
 from thresher.solvers.stream import Stream, Streams
 
@@ -46,18 +46,11 @@ class Feed:
             mine = None if weight is None else weight[part]
             yield stream_chunk(self.front.rows(entered[part]), targets[part], mine)
 
-    def update(self, rows: Rows, targets: np.ndarray, weight: Any, order: Any = None) -> None:
-        """Go once over the rows, in the given order."""
-        for chunk in self.chunks(rows, targets, weight, order):
-            self.stream.update(chunk)
-
     def function(self) -> Function:
         """The model as it stands, of raw rows."""
         return self.folded(self.stream.function())
 
     def folded(self, function: Any) -> Function:
-        if isinstance(function, LinearFunction):
-            function = LinearFunction.stacked([function])
         function = self.front.fold(function)
         if self.offset:
             function = function._replace(intercept=function.intercept + self.offset)

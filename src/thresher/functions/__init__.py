@@ -10,6 +10,8 @@ the function, and nobody asks of what kind it is.
 ``scores(X)``                    (rows, outputs), in float64; X is an array or a CSR matrix
 ``size``                         numbers that it takes to score a row
 ``describe()``                   these in words
+``basis``                        what it is built on, a kernel or trees; "": the columns themselves
+``columns(X)``                   rows as its weights take them, one for each column of X; else None
 ``is_finite()``                  whether it may be used at all
 ``check()``                      ValueError for what cannot be right: files are not believed
 ``to_onnx(graph, rows)``         scores of the rows, as a value of the graph

@@ -66,6 +66,13 @@ class Expansion(NamedTuple):
     def size(self) -> int:
         return count_nonzero(self.coef) + count_nonzero(self.vectors)
 
+    @property
+    def basis(self) -> str:
+        return str(self.kernel)
+
+    def columns(self, X: Any) -> Any:
+        return None
+
     def scores(self, X: Any) -> np.ndarray:
         if hasattr(X, "indptr"):
             shifted = self.units is not None and self.units.shift is not None

@@ -48,10 +48,12 @@ class LinearFunction(NamedTuple):
         return cls(coef, intercept.astype(np.float64))
 
     def unscaled(self, units: Units | None) -> LinearFunction:
-        """Of rows in their original units, if this is one of rows in ``units``."""
+        """Of rows in their original units, if this is one of rows in ``units``; with one row of
+        coef per output."""
+        whole = LinearFunction.stacked([self])
         if units is None:
-            return self
-        coef, intercept = units.undo(self.coef, self.intercept)
+            return whole
+        coef, intercept = units.undo(*whole)
         return LinearFunction(coef.astype(self.coef.dtype, copy=False), intercept)
 
     @property
@@ -65,6 +67,13 @@ class LinearFunction(NamedTuple):
     @property
     def size(self) -> int:
         return count_nonzero(self.coef)
+
+    @property
+    def basis(self) -> str:
+        return ""
+
+    def columns(self, X: Any) -> Any:
+        return X
 
     def scores(self, X: Any) -> np.ndarray:
         scores = X @ (self.coef.T if self.coef.ndim == 2 else self.coef[:, None])

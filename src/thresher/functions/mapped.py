@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thresher.functions.base import check_numbers, count_nonzero, require
+from thresher.functions.linear import LinearFunction
 from thresher.functions.units import Units
 
 __all__ = ["MappedFunction"]
@@ -51,6 +52,7 @@ class MappedFunction(NamedTuple):
     @classmethod
     def folded(cls, made: Any, linear: Any, features: int, units: Units | None) -> MappedFunction:
         """The linear function of what the map ``made`` makes of so many features."""
+        linear = LinearFunction.stacked([linear])
         table = made.fold(linear.coef)
         # Where folding only reorders the numbers they are once in memory, and in files.
         coef = table if made.by_entries else linear.coef
@@ -67,6 +69,13 @@ class MappedFunction(NamedTuple):
     @property
     def size(self) -> int:
         return count_nonzero(self.table) + int(self.map.size)
+
+    @property
+    def basis(self) -> str:
+        return self.map.describe()
+
+    def columns(self, X: Any) -> Any:
+        return self.map.features(self.in_units(X)) if self.map.by_columns else None
 
     def in_units(self, X: Any) -> Any:
         return X if self.units is None else self.units.matrix(X)

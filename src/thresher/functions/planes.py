@@ -68,6 +68,13 @@ class Planes(NamedTuple):
     def size(self) -> int:
         return count_nonzero(self.coef)
 
+    @property
+    def basis(self) -> str:
+        return ""
+
+    def columns(self, X: Any) -> Any:
+        return None
+
     def scores(self, X: Any) -> np.ndarray:
         best = np.empty((X.shape[0], self.classes))
         starts = np.searchsorted(self.owners, np.arange(self.classes))

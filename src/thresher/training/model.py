@@ -13,7 +13,6 @@ from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
 from thresher.data import Batch, DataError, DataSet, Schema, open_data
 from thresher.estimators.saving import from_document, to_document
-from thresher.functions import Expansion, LinearFunction, MappedFunction
 from thresher.losses import Loss
 from thresher.registry import resolve
 from thresher.training.metrics import metrics_for
@@ -134,20 +133,16 @@ class Model:
     @property
     def is_linear(self) -> bool:
         """One linear function of the features per output."""
-        return isinstance(self.function, LinearFunction)
+        return self.has_weights and not self.function.basis
 
     @property
     def has_weights(self) -> bool:
         """Whether each feature, or what a map makes of it, has one weight for each output."""
-        return self.is_linear or (
-            isinstance(self.function, MappedFunction) and self.function.map.by_columns
-        )
+        return self.function.columns(np.empty((0, self.function.features))) is not None
 
     def weighted(self, X: Any) -> Any:
         """Rows as the weights take them."""
-        if self.is_linear:
-            return X
-        return self.function.map.transform(self.function.in_units(X))
+        return self.function.columns(X)
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights of shape (outputs, features), for rows as :meth:`weighted` gives them, and the
@@ -166,10 +161,7 @@ class Model:
                 value = getattr(estimator, name)
                 parts.append(type(resolve(value, Loss, name)).__name__ if name == "loss" else value)
         parts += [str(estimator.penalty_), type(estimator.solver_).__name__]
-        if isinstance(self.function, MappedFunction):
-            parts.append(self.function.map.describe())
-        elif isinstance(self.function, Expansion):
-            parts.append(str(self.function.kernel))
+        parts += [self.function.basis] if self.function.basis else []
         return ", ".join(parts)
 
     # ------------------------------------------------------------ files
