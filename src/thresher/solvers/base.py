@@ -308,6 +308,8 @@ class Solver:
     joint: ClassVar[bool] = False
     #: targets are class numbers, also of two classes (which are -1 and +1 for the others)
     by_codes: ClassVar[bool] = False
+    #: its function is looked at after every pass, for the residual and to keep the last sound one
+    asks_function: ClassVar[bool] = True
     #: adds rows up by matrix products: where a stream is cut shows in the last digits
     by_blocks: ClassVar[bool] = False
     batch: int = 1
@@ -397,6 +399,10 @@ class Solver:
         with np.errstate(over="ignore", invalid="ignore"):
             change, size = np.linalg.norm(after.coef - before.coef), np.linalg.norm(after.coef)
             return float(change / max(1.0, float(size)))
+
+    def is_sound(self, problem: Problem, state: State) -> bool:
+        """Whether a state is finite, of solvers whose functions are not looked at."""
+        return True
 
     def is_done(self, problem: Problem, state: State, residual: float) -> bool:
         """Whether there is no point in another pass."""

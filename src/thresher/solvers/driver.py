@@ -133,10 +133,12 @@ def run(
 ) -> Outcome:
     """Learn from ``passes`` of chunks until they end, the learner is done or somebody says stop.
 
-    After divergence the last sound function stays.  ``chunk`` is all rows, where somebody has them;
-    ``first`` counts the passes before, of a run that goes on, maybe in one that has ``begun``.
+    After divergence the last sound function that was looked at stays.  ``chunk`` is all rows, where
+    somebody has them; ``first`` counts the passes before, of a run that goes on, maybe in one that
+    has ``begun``.
     """
     function, status, residual, done = learner.function(), learner.usual_status, math.inf, first
+    looks = monitor is not None or learner.solver.asks_function
     if not begun:
         learner.between(chunk, done, planned)
     for chunks in passes:
@@ -149,14 +151,13 @@ def run(
                 status = stopped if sound else Status.DIVERGED
                 return Outcome(found if sound else function, status, done, residual)
         done += 1
-        before, found = function, learner.function()
-        if not found.is_finite():
-            status = Status.DIVERGED
-            break
+        before, found = function, learner.function() if looks else function
+        if not (found.is_finite() and learner.is_sound()):
+            return Outcome(function, Status.DIVERGED, done, residual)
         function, residual = found, learner.residual(before, found)
         # From a zero start a thresholding solver may stand still for a while before any weight
         # passes its threshold: "no change" is convergence only once a second pass confirms it.
-        ended = learner.is_done(residual) and (done > 1 or function.size > 0)
+        ended = learner.is_done(residual) and (done > 1 or not looks or function.size > 0)
         verdict = None
         if monitor is not None:
             verdict = monitor(Event(done, learner.step, residual, function))
@@ -165,7 +166,7 @@ def run(
             break
         if planned is None or done < planned:
             learner.between(chunk, done, planned)
-    return Outcome(function, status, done, residual)
+    return Outcome(function if looks else learner.function(), status, done, residual)
 
 
 def learn(
@@ -202,8 +203,9 @@ def learn(
     )  # fmt: skip
     function, status = outcome.function, outcome.status
     if status is not Status.DIVERGED:
+        before = stream.state
         stream.polish(chunk)
-        function = stream.function()
+        function = function if stream.state is before else stream.function()
         if not function.size and chunk.size and status is not Status.INTERRUPTED:
             status = Status.ALL_ZERO
     trace = tracer.records if tracer is not None else []

@@ -315,6 +315,7 @@ class Hyperplanes(Solver):
     default_passes = 5
     joint = True
     by_codes = True
+    asks_function = False  # with many features it costs as much as a pass
 
     def __post_init__(self) -> None:
         positive: dict[str, float] = {
@@ -404,6 +405,9 @@ class Hyperplanes(Solver):
     def residual(self, problem: Problem, state: PlanesState, before: Any, after: Any) -> float:
         """The share of the pass's rows that violated their margin."""
         return (state.lanes.violations - state.violations) / max(state.step - state.start, 1)
+
+    def is_sound(self, problem: Problem, state: PlanesState) -> bool:
+        return bool(np.all(np.isfinite(state.lanes.sqnorm)))
 
     def is_done(self, problem: Problem, state: PlanesState, residual: float) -> bool:
         return state.settled

@@ -77,6 +77,9 @@ class Stream:
     def residual(self, before: Function, after: Function) -> float:
         return self.solver.residual(self.problem, self.state, before, after)
 
+    def is_sound(self) -> bool:
+        return self.solver.is_sound(self.problem, self.state)
+
     def is_done(self, residual: float) -> bool:
         return self.solver.is_done(self.problem, self.state, residual)
 
@@ -129,6 +132,9 @@ class Streams:
     def residual(self, before: Any, after: Any) -> float:
         each = zip(self.parts, _rows_of(before), _rows_of(after), strict=True)
         return max(part.residual(old, new) for part, old, new in each)
+
+    def is_sound(self) -> bool:
+        return all(part.is_sound() for part in self.parts)
 
     def is_done(self, residual: float) -> bool:
         return all(part.is_done(residual) for part in self.parts)
