@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import ForestFeatures, KernelClassifier, KernelRegressor, LinearClassifier, train
 from thresher._random import generator
@@ -20,11 +19,6 @@ Y = (X[:, 0] * X[:, 1] > 0.0).astype(int)
 Y3 = np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5])
 TARGET = np.sin(2.0 * X[:, 0]) + X[:, 1]
 UNSEEN = RNG.normal(size=(200, 6)) * (RNG.random((200, 6)) < 0.7)
-
-
-@parametrize_with_checks([ForestFeatures(5)])
-def test_contract(estimator, check):
-    check(estimator)
 
 
 # ---------------------------------------------------------------- the trees

@@ -21,7 +21,6 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import LinearClassifier, LinearRegressor, Pinball
 from thresher.search import (
@@ -665,21 +664,3 @@ def test_optuna_keeps_quiet(capsys):
         tuned_table(n_trials=5).fit(X_TABLE, Y_TABLE)
     out, err = capsys.readouterr()
     assert out == err == ""
-
-
-FOLDS = "repeated rows fall into different folds than one row of that weight does"
-
-
-@parametrize_with_checks(
-    [
-        TunedClassifier(n_trials=2, cv=2, search="csa", baseline=False),
-        TunedRegressor(n_trials=2, cv=2, search="csa", baseline=False),
-    ],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": FOLDS,
-        "check_sample_weight_equivalence_on_sparse_data": FOLDS,
-    },
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_contract(estimator, check):
-    check(estimator)
