@@ -205,15 +205,16 @@ def test_pipelines_and_other_peoples_estimators():
     assert "linearclassifier__alpha" in space.dimensions
     params = space.sample(np.random.default_rng(0), context_of(pipe))
     assert "linearclassifier__loss__tau" in params
+
+    class Declared(Table):
+        pass
+
+    with pytest.raises(ValueError, match="declares no search space"):
+        space_for(Declared())
+    declare(Declared, lambda estimator, X, y: TABLE_SPACE)
+    assert space_for(Declared()) is TABLE_SPACE
     with pytest.raises(ValueError, match="declares no search space"):
         space_for(Table())
-    declare(Table, lambda estimator, X, y: TABLE_SPACE)
-    try:
-        assert space_for(Table()) is TABLE_SPACE
-    finally:
-        from thresher.search import spaces
-
-        spaces._DECLARED.pop(f"{Table.__module__}.{Table.__qualname__}")
 
 
 # ------------------------------------------------------------ criteria, validation, significance
