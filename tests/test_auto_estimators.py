@@ -22,6 +22,7 @@ from thresher.race.contestants import contestants
 from thresher.race.proposals import Proposals
 from thresher.race.race import Outcome, Race
 from thresher.race.runner import Attempt, Runner, Trial
+from thresher.search import Space
 
 
 @pytest.fixture(autouse=True)
@@ -87,24 +88,28 @@ def test_the_clock_is_kept(budget):
 
 
 def test_held_out_rows_are_not_seen():
-    """Their labels could be anything without a difference to the winner."""
-    model = AutoClassifier(budget=1e9, random_state=0)
-    held, rest = model._hold_out(np.arange(500), 7)
-    assert np.array_equal(np.sort(np.concatenate([held, rest])), np.arange(500))
-    seen = []
+    """They are met once, by the winner, and in the end all rows are learned from."""
+    fitted, judged = [], []
 
     class Watch(LinearClassifier):
         def fit(self, X, y, sample_weight=None):
-            seen.append(X[:, 1])
+            fitted.append(X[:, 1])
             return super().fit(X, y, sample_weight)
 
-    rows = np.column_stack([X[:500, 0], np.arange(500)])
-    auto = AutoClassifier(budget=100, learners={"watch": Watch()}, random_state=0)
-    auto.fit(rows, X[:500, 0] > 0)
-    seed = int(np.random.RandomState(0).randint(2**31 - 1))
-    held, _ = auto._hold_out(np.zeros(500), seed)
-    assert not np.isin(np.concatenate(seen[:-1]), held).any()
-    assert seen[-1].size == auto.rows_ == 500  # judged already, they are learned from in the end
+        def predict(self, X):
+            found = super().predict(X)
+            judged.append((X[:, 1].astype(int), found))
+            return found
+
+    rows, y = np.column_stack([X[:500, 0], np.arange(500)]), X[:500, 0] > 0
+    auto = AutoClassifier(budget=100, learners={"watch": Watch()}, random_state=0).fit(rows, y)
+    ((held, found),) = [(where, found) for where, found in judged if where.size == 50]
+    assert np.unique(held).size == 50  # a tenth
+    assert auto.held_out_score_ == np.mean(found == y[held])
+    others = [where for where, _ in judged if where is not held]
+    assert len(others) > 10
+    assert not np.isin(np.concatenate([*fitted[:-1], *others]), held).any()
+    assert fitted[-1].size == auto.rows_ == 500
 
 
 def test_regression():
@@ -360,9 +365,19 @@ def test_a_fit_of_unknown_pace_is_stopped_early():
 
 @pytest.mark.parametrize("n", [30, 2600, 3000, 29_000, 530_000])
 def test_a_race_grows_by_steps_of_about_four(n):
-    race = Race({}, np.zeros((n, 1)), np.arange(n) % 2, None, False, 0.0, 0)
-    sizes = race._sizes()
-    assert sizes[-1] == race.train.size
+    class Cheap(LinearClassifier):
+        def fit(self, X, y, sample_weight=None):
+            return self
+
+        def predict(self, X):
+            return np.zeros(X.shape[0])
+
+        def search_space(self, X, y):
+            return Space({})
+
+    run = Race({"cheap": Cheap()}, np.zeros((n, 1)), np.arange(n) % 2, None, False, 1e4, 0)
+    sizes = sorted({trial.rows for trial in run.run().trials})
+    assert sizes[-1] == run.train.size
     growth = np.divide(sizes[1:], sizes[:-1])
     assert np.all((growth > 1.9) & (growth < 8.1))
     assert sizes[0] <= max(2 * 2000, n / 32)

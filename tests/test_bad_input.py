@@ -12,6 +12,7 @@ from conftest import make_data
 from thresher import LinearClassifier, LinearRegressor, Status
 from thresher.losses import EpsilonInsensitive, Hinge, Huber, Pinball, SquaredEpsilonInsensitive
 from thresher.penalties import L1, L2, Box, ElasticNet, WeightedL1, WeightedL2
+from thresher.registry import LEARNERS
 from thresher.schedules import InverseRoot
 from thresher.solvers import (
     FOBOS,
@@ -74,7 +75,7 @@ def test_regression_targets_are_checked():
     ("weight", "message"),
     [
         (np.where(np.arange(120) == 4, -1.0, 1.0), "Negative values .*sample_weight"),
-        (np.zeros(120), "sample_weight is zero for every row|at least one non-zero"),
+        (np.zeros(120), "must contain at least one non-zero number"),
         (np.full(120, np.nan), "sample_weight contains NaN"),
         (np.ones(50), r"sample_weight.shape == \(50,\)"),
         (np.where(Y > 0, 1.0, 0.0), "rows of positive weight hold one class"),
@@ -199,23 +200,29 @@ def usable(model, rows):
     assert np.all(np.isfinite(model.decision_function(rows)))
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+WIDE = np.random.default_rng(0).normal(size=(10, 40))
+AWKWARD = {  # rows, targets, and how many of them the optimum gets right at least
+    "one feature": (X[:, [5]], Y, 0.81),
+    "more features than rows": (WIDE, np.arange(10) % 2, 1.0),
+    "two rows": (np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1]), 1.0),
+    "empty rows": (np.where(np.arange(120)[:, None] % 5 == 0, 0.0, X), Y, 0.89),
+    "constant features": (
+        np.column_stack([X[:, :4], np.full(120, 3.0), np.zeros(120)]),
+        Y,
+        0.78,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AWKWARD)
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_awkward_shapes(solver):
-    loss = "squared_hinge"
-    model = LinearClassifier(loss, penalty="l2", solver=solver, random_state=0)
-    rng = np.random.default_rng(0)
-    wide = rng.normal(size=(10, 40))
-    cases = [
-        (X[:, [1]], Y),
-        (wide, np.arange(10) % 2),
-        (np.array([[0.0, 1.0], [1.0, 0.0]]), [0, 1]),
-        (np.where(np.arange(120)[:, None] % 5 == 0, 0.0, X), Y),
-        (np.column_stack([X[:, :4], np.full(120, 3.0), np.zeros(120)]), Y),
-    ]
-    for rows, y in cases:
-        usable(model.fit(rows, y), rows)
-        assert model.score(rows, y) > 0.5
+def test_awkward_shapes(solver, case):
+    rows, y, optimum = AWKWARD[case]
+    model = LinearClassifier("squared_hinge", penalty="l2", solver=solver, random_state=0)
+    usable(model.fit(rows, y), rows)
+    exact = solver in ("newton", "dcd")
+    assert model.status_ is (Status.CONVERGED if exact else Status.COMPLETED)
+    assert model.score(rows, y) >= optimum - (0.01 if exact else 0.1)
 
 
 @pytest.mark.parametrize("solver", ["newton", "dcd", "asgd", "fobos"])
@@ -247,76 +254,174 @@ def test_constant_columns_do_not_matter_to_a_scaled_model():
 def test_separable_data_without_penalty_end():
     rows = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     model = LinearClassifier("logistic", alpha=0.0, max_iter=50)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with pytest.warns(ConvergenceWarning, match="reached max_iter before the tolerance"):
         usable(model.fit(rows, [0, 0, 1, 1]), rows)
+    assert model.status_ is Status.MAX_ITER
+    assert model.n_iter_ == 50
     assert model.score(rows, [0, 0, 1, 1]) == 1.0
 
 
 # ---------------------------------------------------------------- overflow
 
-
-def fit_quietly(model, *args, **options):
-    """The fitted model, or None if the numbers were refused with a fitting word."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            return model.fit(*args) if not options else model.partial_fit(*args, **options)
-        except ValueError as error:
-            if not re.search("large|overflow|scale", str(error)):
-                raise
-            return None
+# How a fit may end.  Whatever was expected, another end is an error: a warning that nobody
+# expects is one by pytest's settings.
+LEARNED, OUT_OF_PASSES, DIVERGED, REFUSED = "learned", "out of passes", "diverged", "refused"
+WARNED = {OUT_OF_PASSES: Status.MAX_ITER, DIVERGED: Status.DIVERGED}
+REFUSAL = r"{} holds values up to .*, too large to square without overflow: scale them"
 
 
-def sound(model, rows, y):
-    if model is not None:
-        assert np.all(np.isfinite(model.coef_))
-        assert np.all(np.isfinite(model.intercept_))
-        assert model.status_ is Status.DIVERGED or model.score(rows, y) > 0.7
+def ended(expected, fit, of="X"):
+    """The model, finite and usable, if the fit ends as expected; None if it is refused."""
+    if expected == REFUSED:
+        with pytest.raises(ValueError, match=REFUSAL.format(of)):
+            fit()
+        return None
+    if expected in WARNED:
+        with pytest.warns(ConvergenceWarning, match=re.escape(str(WARNED[expected]))):
+            model = fit()
+        assert model.status_ is WARNED[expected]
+    else:
+        model = fit()
+        assert model.status_ in (Status.CONVERGED, Status.COMPLETED)
+    assert np.all(np.isfinite(model.coef_))
+    assert np.all(np.isfinite(model.intercept_))
+    return model
 
 
-@pytest.mark.parametrize("size", [1e100, 1e160, 1e300])
+def beside_huge_features(solver, size):
+    """Some solvers fit their steps to the rows, until sums of squares overflow; the others diverge,
+    and are told why where squares of the rows are the reason."""
+    if size > 1e150:
+        return REFUSED
+    if solver in ("newton", "asgd"):
+        return LEARNED
+    if solver == "dcd":
+        return OUT_OF_PASSES
+    return REFUSED if size > 1e75 else DIVERGED
+
+
+@pytest.mark.parametrize("size", [1e60, 1e100, 1e160, 1e300])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_huge_features(solver, size):
-    rows = X * size
-    rows[np.isinf(rows)] = size
+    expected, rows = beside_huge_features(solver, size), X * size
     model = LinearClassifier("squared_hinge", penalty="l2", solver=solver, random_state=0)
-    sound(fit_quietly(model, rows, Y), rows, Y)
+    if ended(expected, lambda: model.fit(rows, Y)) is None:
+        return
+    assert np.all(np.isfinite(model.decision_function(rows)))
+    if expected == DIVERGED:  # in the first pass: nothing was known before it
+        assert not np.any(model.coef_)
+        return
+    # Beside such features no step reaches the intercept.
+    plain = LinearClassifier("squared_hinge", fit_intercept=False).fit(X, Y).score(X, Y)
+    constant = max(np.mean(Y > 0), np.mean(Y < 0))
+    assert constant + 0.1 < plain
+    assert model.score(rows, Y) >= (plain - 0.02 if expected == LEARNED else constant + 0.03)
 
 
+@pytest.mark.parametrize(
+    ("size", "expected"), [(1e20, LEARNED), (1e60, DIVERGED), (1e160, REFUSED), (1e300, REFUSED)]
+)
 @pytest.mark.parametrize("solver", ["newton", "dcd", "asgd", "fobos"])
-def test_huge_targets(solver):
-    y = (X[:, 1] - X[:, 3]) * 1e160
-    model = LinearRegressor(penalty="l2", solver=solver, alpha=1e-3, random_state=0)
-    model = fit_quietly(model, X, y)
-    if model is not None:
-        assert np.all(np.isfinite(model.coef_))
-        share = np.abs(model.predict(X) - y).sum() / np.abs(y).sum()
-        assert model.status_ is Status.DIVERGED or share < 0.3
+def test_huge_targets(solver, size, expected):
+    y = (X[:, 1] - X[:, 3]) * size
+    options = {"penalty": "l2", "solver": solver, "alpha": 1e-3, "random_state": 0}
+    model = ended(expected, lambda: LinearRegressor(**options).fit(X, y), of="y")
+    if expected == DIVERGED:  # weights as large as the targets count as overflow
+        np.testing.assert_array_equal(model.predict(X), np.full(120, model.intercept_[0]))
+    elif expected != REFUSED:
+        assert np.abs(model.predict(X) - y).sum() < 0.01 * np.abs(y).sum()
 
 
 def test_targets_beyond_single_precision():
-    model = fit_quietly(LinearRegressor(), X.astype(np.float32), 1e60 * Y)
-    if model is not None:
-        assert np.all(np.isfinite(model.coef_))
-        assert model.status_ is Status.DIVERGED or np.all(np.sign(model.coef_[0, 1:4:2]) != 0)
+    rows = X.astype(np.float32)
+    plain = LinearRegressor().fit(X, Y)
+    model = ended(LEARNED, lambda: LinearRegressor().fit(rows, 1e10 * Y))
+    np.testing.assert_allclose(model.coef_, 1e10 * plain.coef_, rtol=1e-4, atol=1e5)
+    ended(REFUSED, lambda: LinearRegressor().fit(rows, 1e37 * Y), of="y")
+    with pytest.raises(ValueError, match="targets too large for float32 rows: scale them"):
+        LinearRegressor().fit(rows, 1e60 * Y)
 
 
-def test_huge_features_are_fine_when_scaled():
-    rows = X * 1e200
-    model = fit_quietly(LinearClassifier("squared_hinge", scale=True), rows, Y)
-    sound(model, rows, Y)
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_huge_features_are_fine_when_scaled(storage):
+    model = LinearClassifier("squared_hinge", scale=True)
+    plain = model.fit(storage(X), Y).decision_function(X)
+    ended(LEARNED, lambda: model.fit(storage(X * 1e150), Y))
+    np.testing.assert_allclose(model.decision_function(X * 1e150), plain, rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="column 0 holds values too large to standardise"):
+        model.fit(storage(X * 1e200), Y)
 
 
-@pytest.mark.parametrize("solver", [AveragedSGD(eta0=0.1), Pegasos(), RDA(gamma=1.0)])
-def test_streams_never_hold_nan(solver):
-    model = LinearClassifier("squared_hinge", penalty="l2", solver=solver)
-    rows = X * 1e160
-    sound(fit_quietly(model, rows, Y, classes=[-1, 1]), rows, Y)
-    model = LinearClassifier("squared_hinge", penalty="l2", solver=solver)
-    model.partial_fit(X, Y, classes=[-1, 1])
-    fit_quietly(model, rows, Y, classes=[-1, 1])
-    usable(model, X)
+@pytest.mark.parametrize(
+    ("solver", "first", "later"),
+    [
+        (AveragedSGD(eta0=0.1), {1e60: LEARNED, 1e100: LEARNED, 1e160: REFUSED}, LEARNED),
+        (Pegasos(), {1e60: DIVERGED, 1e100: REFUSED, 1e160: REFUSED}, DIVERGED),
+        (RDA(gamma=1.0), {1e60: DIVERGED, 1e100: REFUSED, 1e160: REFUSED}, DIVERGED),
+    ],
+    ids=["asgd", "pegasos", "rda"],
+)
+def test_streams_never_hold_nan(solver, first, later):
+    def new():
+        return LinearClassifier("squared_hinge", penalty="l2", solver=solver)
+
+    for size, expected in first.items():
+        rows = X * size
+        model = ended(expected, lambda rows=rows: new().partial_fit(rows, Y, classes=[-1, 1]))
+        if expected == LEARNED:
+            assert model.score(rows, Y) > 0.8
+        elif expected == DIVERGED:
+            assert not np.any(model.coef_)
+    model = new().partial_fit(X, Y, classes=[-1, 1])
+    known, score = model.decision_function(X), model.score(X, Y)
+    for rows in (X * 1e160, X):  # what has diverged says so each time
+        ended(later, lambda rows=rows: model.partial_fit(rows, Y))
+        if later == DIVERGED:  # the last finite model stays, to the bit
+            np.testing.assert_array_equal(model.decision_function(X), known)
+        else:
+            assert model.score(X, Y) > score - 0.05
+
+
+EVERY_LEARNER = [
+    pytest.param(learner, task, way, id=f"{learner}-{task}-{way}")
+    for learner, entry in LEARNERS.items()
+    for task in entry.estimators
+    for way in ("fit", "partial_fit")
+]
+
+
+# Known defects.
+IGNORANT = {
+    ("kernel", "fit"): "the mapped rows are asked whether they overflow, not the rows",
+    ("kernel", "partial_fit"): "the mapped rows are asked whether they overflow, not the rows",
+    ("hyperplanes", "partial_fit"): "weights stay finite where scores overflow: nobody asks",
+}
+
+
+def learned_by(learner, task, way, rows):
+    y = Y if task == "classification" else X[:, 1] - X[:, 3]
+    model = LEARNERS.estimator(learner, task)(random_state=0)
+    classes = {"classes": [-1, 1]} if (task, way) == ("classification", "partial_fit") else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        getattr(model, way)(rows, y, **classes)
+    return model, model.score(rows, y)
+
+
+@pytest.mark.parametrize(("learner", "task", "way"), EVERY_LEARNER)
+def test_every_learner_takes_large_features(learner, task, way):
+    model, score = learned_by(learner, task, way, X * 1e100)
+    assert model.status_ is not Status.DIVERGED
+    assert score > 0.75  # the constant: 0.69 of the classes, none of the variance
+
+
+@pytest.mark.parametrize(("learner", "task", "way"), EVERY_LEARNER)
+@pytest.mark.parametrize("size", [1e160, 1e300])
+def test_every_learner_refuses_features_that_overflow(learner, task, way, size, request):
+    if (learner, way) in IGNORANT:
+        request.applymarker(pytest.mark.xfail(reason=IGNORANT[learner, way], strict=True))
+    with pytest.raises(ValueError, match=r"too large to (square|standardise)"):
+        learned_by(learner, task, way, X * size)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e200])

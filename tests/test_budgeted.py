@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_digits, make_circles
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import chunk_of, visits
 from thresher import RBF, Hinge, Kernel, Linear, Sigmoid
@@ -426,20 +425,3 @@ def test_classical_pegasos_is_an_option(circles):
     assert model.fit(*circles).score(*circles) > 0.9
     other = replace(learner().solver, eta0=math.inf)
     assert 1.0 / other.eta0 == 0.0
-
-
-STOCHASTIC = "rows are visited one by one: weight k equals k repetitions in the objective only"
-
-
-@parametrize_with_checks(
-    [BudgetedClassifier(), BudgetedRegressor(max_iter=20)],
-    expected_failed_checks=lambda _: dict.fromkeys(
-        (
-            "check_sample_weight_equivalence_on_dense_data",
-            "check_sample_weight_equivalence_on_sparse_data",
-        ),
-        STOCHASTIC,
-    ),
-)
-def test_contract(estimator, check):
-    check(estimator)

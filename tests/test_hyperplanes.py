@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import LinearClassifier, Status
 from thresher._rows import as_rows
@@ -18,22 +17,6 @@ from thresher.penalties import L2
 from thresher.solvers import Chunk, Problem
 from thresher.solvers.hyperplane_lanes import prune
 from thresher.solvers.hyperplanes import Hyperplanes, _margins
-
-REASONS = {
-    "check_sample_weight_equivalence_on_dense_data": "weighted steps are not repeated ones",
-    "check_sample_weight_equivalence_on_sparse_data": "weighted steps are not repeated ones",
-}
-
-
-@parametrize_with_checks(
-    [
-        MultiHyperplaneClassifier(random_state=0),
-        MultiHyperplaneClassifier("gamm", variant="batch", random_state=0),
-    ],
-    expected_failed_checks=lambda estimator: REASONS,
-)
-def test_contract(estimator, check):
-    check(estimator)
 
 
 def board(rows, columns, n, seed):

@@ -12,7 +12,6 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher.estimators.budgeted import BudgetedClassifier
 from thresher.estimators.kernel import KernelClassifier, KernelRegressor
@@ -26,30 +25,6 @@ X, Y = make_moons(400, noise=0.2, random_state=0)
 X3 = np.random.default_rng(0).uniform(-1, 1, (450, 2))
 Y3 = np.array(["in", "mid", "out"])[np.digitize(np.linalg.norm(X3, axis=1), [0.45, 0.8])]
 READY = AveragedSGD(eta0=0.5, every=16)
-
-
-def expected_failures(estimator):
-    weights = (
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weight_equivalence_on_sparse_data",
-    )
-    if estimator.solver == "asgd":
-        return dict.fromkeys(weights, "a stochastic solver visits repeated rows one by one")
-    return {}
-
-
-@parametrize_with_checks(
-    [
-        KernelClassifier(),
-        KernelClassifier("least_squares"),
-        KernelClassifier("hinge", solver="asgd", map="fourier", n_components=30, max_iter=20),
-        KernelRegressor(),
-    ],
-    expected_failed_checks=expected_failures,
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_contract(estimator, check):
-    check(estimator)
 
 
 def test_parameters_of_a_map_that_is_a_name():

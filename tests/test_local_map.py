@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import KernelClassifier, KernelRegressor, LinearClassifier, LocalNystroem, Nystroem
 from thresher.kernels import RBF
@@ -16,11 +15,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3)) + RNG.choice([-4.0, 0.0, 4.0], size=(300, 1))
 Y = (np.sin(3.0 * X[:, 0]) * X[:, 1] > 0.0).astype(int)
 Y3 = np.digitize(X[:, 0] * X[:, 1], [-1.0, 1.0])
-
-
-@parametrize_with_checks([LocalNystroem(10, cells=3)])
-def test_contract(estimator, check):
-    check(estimator)
 
 
 def test_within_a_cell_the_kernel_and_one_between_cells_nothing():

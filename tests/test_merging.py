@@ -104,9 +104,10 @@ def test_the_table_finds_the_partner_that_a_search_finds(outputs, table):
 def test_one_output_is_a_plane_of_the_joint_table():
     rng = np.random.default_rng(1)
     _, coef, mass, light, kappa = setup(rng, 1)
+    both = np.vstack([coef, np.zeros_like(coef)])  # the second output has no say
     plane, joint = np.empty(30), np.empty(30)
-    merging._signed(light, coef[0], kappa, 30, merging.signed_table(), plane)
-    merging._joint(light, coef, mass, kappa, 30, merging.joint_table(), joint)
+    merging.mate(light, coef, mass, kappa, 30, merging.signed_table(), plane)
+    merging.mate(light, both, mass, kappa, 30, merging.joint_table(), joint)
     np.testing.assert_allclose(joint, plane, atol=0.01)
 
 

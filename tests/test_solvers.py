@@ -33,6 +33,7 @@ from conftest import (
 )
 from thresher import losses, schedules
 from thresher._random import uniform
+from thresher.kernels import RBF, Linear, Polynomial
 from thresher.losses import Hinge, LeastSquares, Logistic, SquaredHinge
 from thresher.penalties import L1, L2, ElasticNet, WeightedL2
 from thresher.registry import LOSSES, SOLVERS
@@ -55,6 +56,8 @@ from thresher.solvers import (
 )
 from thresher.solvers.asgd import WINDOW
 from thresher.solvers.base import check_compatible
+from thresher.solvers.budgeted import MAINTENANCE, Budgeted
+from thresher.solvers.hyperplanes import Hyperplanes
 from thresher.testing import check_solver
 
 
@@ -63,6 +66,35 @@ from thresher.testing import check_solver
 def test_a_solver_is_a_state_and_an_update(name, dtype):
     """Layouts, chunks, resuming, merging, weights: see ``check_solver``."""
     check_solver(READY[name], dtype=dtype)
+
+
+# Solvers without a name, which learn functions that are not linear.
+HINGE, EMPTY_ROW = Hinge(), "projecting divides by k(x, x), which is zero for an empty row"
+NONLINEAR = [
+    *((Budgeted(RBF(0.1), budget=10, maintenance=m), HINGE) for m in MAINTENANCE),
+    *((Budgeted(RBF(0.1), budget=10, maintenance=m), LeastSquares()) for m in MAINTENANCE),
+    (Budgeted(RBF(0.1), budget=100, constant=1.0), HINGE),
+    (Budgeted(RBF(0.1), budget=10, memory=None), HINGE),
+    (Budgeted(Polynomial(2, 0.1), budget=10, maintenance="remove"), HINGE),
+    (Budgeted(Polynomial(2, 0.1), budget=10, maintenance="project"), HINGE),
+    (Budgeted(Linear(), budget=10, maintenance="remove"), HINGE),
+    pytest.param(
+        Budgeted(Linear(), budget=10, maintenance="project"),
+        HINGE,
+        marks=pytest.mark.xfail(reason=EMPTY_ROW, raises=ZeroDivisionError, strict=True),
+    ),
+    (Hyperplanes(cap=5), HINGE),
+    (Hyperplanes(cap=1, constant=0.0), HINGE),
+    (Hyperplanes(cap=5, every=7, threshold=3.0, average=False), HINGE),
+    (Hyperplanes(cap=5, clone=0.5, endless=True), HINGE),
+    (Hyperplanes(cap=5, alternating=True), HINGE),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("solver", "loss"), NONLINEAR)
+def test_a_solver_of_other_functions_is_one_too(solver, loss, dtype):
+    check_solver(solver, loss, dtype=dtype)
 
 
 def test_every_registered_solver_is_among_those_tested():

@@ -8,7 +8,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import (
     KernelClassifier,
@@ -27,11 +26,6 @@ COUNTS = RNG.poisson(RNG.gamma(0.3, 2.0, size=12), size=(400, 12)).astype(float)
 THIN = sparse.csr_matrix(COUNTS)
 Y = (COUNTS[:, 0] + COUNTS[:, 3] > COUNTS[:, 5]).astype(int)
 Y3 = np.digitize(COUNTS[:, 1] - COUNTS[:, 2], [-0.5, 0.5])
-
-
-@parametrize_with_checks([TermFeatures(), TermFeatures(0.7, 0.0)])
-def test_contract(estimator, check):
-    check(estimator)
 
 
 # ---------------------------------------------------------------- the features

@@ -21,7 +21,6 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import LinearClassifier, LinearRegressor, Pinball
 from thresher.search import (
@@ -206,15 +205,16 @@ def test_pipelines_and_other_peoples_estimators():
     assert "linearclassifier__alpha" in space.dimensions
     params = space.sample(np.random.default_rng(0), context_of(pipe))
     assert "linearclassifier__loss__tau" in params
+
+    class Declared(Table):
+        pass
+
+    with pytest.raises(ValueError, match="declares no search space"):
+        space_for(Declared())
+    declare(Declared, lambda estimator, X, y: TABLE_SPACE)
+    assert space_for(Declared()) is TABLE_SPACE
     with pytest.raises(ValueError, match="declares no search space"):
         space_for(Table())
-    declare(Table, lambda estimator, X, y: TABLE_SPACE)
-    try:
-        assert space_for(Table()) is TABLE_SPACE
-    finally:
-        from thresher.search import spaces
-
-        spaces._DECLARED.pop(f"{Table.__module__}.{Table.__qualname__}")
 
 
 # ------------------------------------------------------------ criteria, validation, significance
@@ -665,21 +665,3 @@ def test_optuna_keeps_quiet(capsys):
         tuned_table(n_trials=5).fit(X_TABLE, Y_TABLE)
     out, err = capsys.readouterr()
     assert out == err == ""
-
-
-FOLDS = "repeated rows fall into different folds than one row of that weight does"
-
-
-@parametrize_with_checks(
-    [
-        TunedClassifier(n_trials=2, cv=2, search="csa", baseline=False),
-        TunedRegressor(n_trials=2, cv=2, search="csa", baseline=False),
-    ],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": FOLDS,
-        "check_sample_weight_equivalence_on_sparse_data": FOLDS,
-    },
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_contract(estimator, check):
-    check(estimator)

@@ -10,8 +10,10 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_
 from sklearn.model_selection import LeaveOneOut
 from sklearn.preprocessing import scale
 
-from thresher import KernelClassifier, KernelRegressor, LinearClassifier, LinearRegressor
+from thresher import KernelClassifier, KernelRegressor, LinearClassifier
 from thresher._rows import as_rows
+from thresher.estimators.base import Setup
+from thresher.functions import LinearFunction
 from thresher.losses import Hinge, Logistic, SquaredHinge
 from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
 from thresher.penalties import L1, L2
@@ -21,8 +23,18 @@ from thresher.search.criteria import resolve_criterion
 from thresher.search.evaluation import Evaluation
 from thresher.search.paths import Paths, steps_along
 from thresher.search.shared import known_rows
-from thresher.solvers import DualDescent, Newton, Pegasos, Problem, ProximalNewton, driver
+from thresher.solvers import (
+    DualDescent,
+    Newton,
+    Pegasos,
+    Problem,
+    ProximalNewton,
+    Result,
+    Status,
+    driver,
+)
 from thresher.solvers.base import Near
+from thresher.solvers.stream import Stream
 
 X, Y = make_classification(300, 8, n_informative=5, random_state=0)
 X3, Y3 = load_iris(return_X_y=True)
@@ -201,13 +213,16 @@ def test_weights_count_for_units_and_maps():
 
 
 def test_fewer_rows_learn_smaller_maps():
-    judge = evaluation(KernelClassifier(n_components="sqrt", random_state=0))
+    sizes = []
+    count = [lambda event: sizes.append(event.coef.size) and None]
+    judge = evaluation(
+        KernelClassifier("logistic", n_components="sqrt", random_state=0, callbacks=count)
+    )
     assert judge.thinned(1.0) is judge
-    part = judge.thinned(1 / 3)
-    scores(part)
-    (Z,) = [entry.result() for key, entry in part._shared._cache._entries.items()
-            if key[0] == "features"]  # fmt: skip
-    assert Z.shape == (300, 10)
+    for share, size in ((1.0, 17), (1 / 3, 10)):  # roots of 300 and of 100 rows
+        sizes.clear()
+        scores(judge.thinned(share))
+        assert set(sizes) == {size}
 
 
 # ------------------------------------------------------------ least squares
@@ -325,37 +340,65 @@ def test_stochastic_solvers_start_afresh():
     assert Pegasos().start_from(problem, chunk, Near.of(problem, result)) is None
 
 
+class Told:
+    """A path that tells from which strength of the penalty a fit started; None: from nowhere."""
+
+    def __init__(self, path):
+        self.path, self.keep = path, path.keep
+
+    def start(self, setup, output):
+        near = self.path.start(setup, output)
+        self.strength = None if near is None else near.problem.penalty.strength
+        return near
+
+
+class Follower(LinearClassifier):
+    def follow(self, path):
+        self.path = Told(path)
+        super().follow(self.path)
+
+
 def test_paths_start_from_the_nearest_settled_neighbour():
-    judge = evaluation(LinearClassifier("logistic", penalty="l1", random_state=0, scale=True))
+    judge = evaluation(Follower("logistic", penalty="l1", random_state=0, scale=True))
 
     def started(alpha, number, **params):
         model = clone(judge.estimator).set_params(alpha=alpha, **params)
         judge.paths.walk(model, {"alpha": alpha, **params}, 0, number)
         model.fit(X, Y)
-        return model._path.near and model._path.near.number, model.n_iter_
+        return model.path.strength, model.n_iter_
 
     assert started(0.1, 0)[0] is None
     assert started(0.001, 1)[0] is None  # nothing is settled yet
     judge.paths.settle({0: 4, 1: 4})
-    assert started(0.05, 2)[0] == 0
+    assert started(0.05, 2)[0] == 0.1
     near, passes = started(0.0011, 3)
-    assert near == 1
+    assert near == 0.001
     assert passes < started(0.0011, 4, tol=1e-6)[1]  # another tol: no neighbour
     judge.paths.settle({2: 0, 3: 4, 4: 4})  # no fold of trial 2 counts
-    assert started(0.05, 5)[0] == 0
+    assert started(0.05, 5)[0] == 0.1
 
 
-def test_old_solutions_are_forgotten(monkeypatch):
-    paths = Paths()
-    size = 2 * 8 * X.shape[1]
-    monkeypatch.setattr("thresher.search.paths._MEMORY", size)
-    for number in range(4):
-        model = LinearRegressor(alpha=1.0 + number, solver="newton")
-        paths.walk(model, {"alpha": model.alpha}, 0, number)
-        model.fit(X, Y)
+def test_old_solutions_are_forgotten():
+    """Solutions of 80 MB each, by their number: 250 MB are kept."""
+    paths, solver = Paths(), Newton()
+    wide = np.broadcast_to(0.0, 10_000_000)
+
+    def walked(alpha, number):
+        """Where a fit starts, which ends at ``wide``."""
+        model = Follower()
+        paths.walk(model, {"alpha": alpha}, 0, number)
+        problem = Problem(Logistic(), L2(alpha), wide.size)
+        setup = Setup(problem, solver, driver.Plan())
+        model.path.start(setup, None)
+        stream = Stream(problem, solver, None)
+        result = Result(LinearFunction(wide, 0.0), Status.CONVERGED, 1, stream)
+        model.path.keep(setup, None, result)
         paths.settle({number: 1})
-    (ends,) = paths._settled.values()
-    assert [end.number for end in ends] == [2, 3]
+        return model.path.strength
+
+    for number in range(6):
+        assert walked(2.0**number, number) == (2.0 ** (number - 1) if number else None)
+    assert walked(1.0, 6) == 8.0  # those of 8, 16 and 32 are left
 
 
 def test_grids_go_from_strong_to_weak_penalties():
