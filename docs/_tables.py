@@ -67,6 +67,36 @@ class Registry(SphinxDirective):
         return self.parse_text_to_nodes(table(header, lines))
 
 
+class LearnersTable(SphinxDirective):
+    """What ``--learner`` names: help, estimators by task, who races for it."""
+
+    def run(self) -> list[nodes.Node]:
+        noted(self.env, registry)
+        lines = [
+            [f'``"{name}"``', entry.advice, ", ".join(map(_class, entry.estimators.values()))]
+            for name, entry in registry.LEARNERS.items()
+        ]
+        return self.parse_text_to_nodes(table(["``learner=``", "what it is", "classes"], lines))
+
+
+class TasksTable(SphinxDirective):
+    """What a target may mean, and what makes one model better than another."""
+
+    def run(self) -> list[nodes.Node]:
+        noted(self.env, registry)
+        lines = [
+            [f'``"{name}"``', task.target, ", ".join(f"``{c}``" for c in task.criteria)]
+            for name, task in registry.TASKS.items()
+        ]
+        return self.parse_text_to_nodes(table(["``task=``", "what it is", "criteria"], lines))
+
+
+def _class(where: str) -> str:
+    return f":py:class:`~{where}`"
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("registry", Registry)
+    app.add_directive("learners", LearnersTable)
+    app.add_directive("tasks", TasksTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
