@@ -64,7 +64,6 @@ def test_one_learner_per_class_is_as_good_as_each_by_itself(name, facts):
     assert np.any(found.coef)
     assert not np.any(streams.nothing().coef)
     assert streams.problem.outputs == 3
-    assert streams.is_single == solver.joint
     assert streams.step == alone[0].step
     if not solver.joint:
         before = streams.nothing()

@@ -87,7 +87,8 @@ class Patience:
 
     def has_run_out(self, loss: float, passes: int, function: Any) -> bool:
         """Whether it is time to stop after so many passes; the best function is kept."""
-        if loss < self.loss or self.best is None:
+        lost = math.isnan(self.loss) and not math.isnan(loss)  # nothing is less than NaN
+        if self.best is None or lost or loss < self.loss:
             self.loss, self.best, self.best_pass = loss, function, passes
         return passes - self.best_pass >= self.passes
 
