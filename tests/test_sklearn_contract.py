@@ -5,8 +5,17 @@ here; ``SETTINGS`` makes some of them small.  ``VARIANTS`` are settings that tak
 the code than the defaults, and what searches among the others.
 """
 
+from functools import partial
+
 import pytest
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.estimator_checks import (
+    check_dataframe_column_names_consistency,
+    check_get_feature_names_out_error,
+    check_set_output_transform,
+    check_transformer_get_feature_names_out,
+    check_transformer_get_feature_names_out_pandas,
+    estimator_checks_generator,
+)
 
 from thresher import (
     AutoClassifier,
@@ -30,7 +39,10 @@ from thresher.search import Space
 
 
 class SettledClassifier(LinearClassifier):
-    """Without settings to choose from: a race is over when all was tried, and not by the clock."""
+    """Without settings to choose from: a race is over when all was tried, and not by the clock.
+
+    Its budget must not matter either: fits that take too much of it are stopped, and some compile.
+    """
 
     def search_space(self, X, y):
         return Space({})
@@ -69,8 +81,8 @@ VARIANTS = [
     TermFeatures(0.7, 0.0),
     TunedClassifier(**TUNED),
     TunedRegressor(**TUNED),
-    AutoClassifier(20, learners={"linear": SettledClassifier("hinge")}, random_state=0),
-    AutoRegressor(20, learners={"linear": SettledRegressor()}, random_state=0),
+    AutoClassifier(1000.0, learners={"linear": SettledClassifier("hinge")}, n_jobs=1),
+    AutoRegressor(1000.0, learners={"linear": SettledRegressor()}, n_jobs=1),
 ]
 
 
@@ -101,6 +113,7 @@ BY_SCORE = (
     "predictions are by the score's sign, probabilities are calibrated on rows that the model has "
     "not seen: near the boundary the more probable class may be the other one"
 )
+NAMES = "a known defect: the best estimator is asked, which was fitted without names"
 FAILURES = {
     BudgetedClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     BudgetedRegressor: dict.fromkeys(WEIGHTS, STOCHASTIC),
@@ -112,9 +125,11 @@ FAILURES = {
         "check_classifier_data_not_an_array": ROWS,
         "check_classifiers_one_label_sample_weights": ROWS,
         "check_classifiers_train": BY_SCORE,
+        "check_dataframe_column_names_consistency": NAMES,
     },
     AutoRegressor: {
         **dict.fromkeys(ON_FEW_ROWS, ROWS),
+        "check_dataframe_column_names_consistency": NAMES,
         "check_regressors_no_decision_function": ROWS,
     },
 }
@@ -130,10 +145,23 @@ def expected_failures(estimator):
     return found
 
 
+# scikit-learn holds its own estimators to these, but does not list them for others.
+MORE = (check_dataframe_column_names_consistency,)
+MORE_OF_MAPS = (
+    *MORE,
+    check_get_feature_names_out_error,
+    check_set_output_transform,
+    check_transformer_get_feature_names_out,
+    check_transformer_get_feature_names_out_pandas,
+)
+
+
 def table():
     for estimator in [*(cls(**SETTINGS.get(cls, {})) for cls in REGISTERED), *VARIANTS]:
         failures, shown = expected_failures(estimator), "".join(str(estimator).split())
-        for _, check in estimator_checks_generator(estimator):
+        more = MORE_OF_MAPS if hasattr(estimator, "transform") else MORE
+        listed = [check for _, check in estimator_checks_generator(estimator)]
+        for check in [*listed, *(partial(check, type(estimator).__name__) for check in more)]:
             name = check.func.__name__
             marks = (
                 [pytest.mark.xfail(reason=failures[name], strict=True)] if name in failures else []
