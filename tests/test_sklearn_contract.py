@@ -113,7 +113,6 @@ BY_SCORE = (
     "predictions are by the score's sign, probabilities are calibrated on rows that the model has "
     "not seen: near the boundary the more probable class may be the other one"
 )
-NAMES = "a known defect: the best estimator is asked, which was fitted without names"
 FAILURES = {
     BudgetedClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     BudgetedRegressor: dict.fromkeys(WEIGHTS, STOCHASTIC),
@@ -125,11 +124,9 @@ FAILURES = {
         "check_classifier_data_not_an_array": ROWS,
         "check_classifiers_one_label_sample_weights": ROWS,
         "check_classifiers_train": BY_SCORE,
-        "check_dataframe_column_names_consistency": NAMES,
     },
     AutoRegressor: {
         **dict.fromkeys(ON_FEW_ROWS, ROWS),
-        "check_dataframe_column_names_consistency": NAMES,
         "check_regressors_no_decision_function": ROWS,
     },
 }

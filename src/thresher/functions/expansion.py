@@ -85,7 +85,8 @@ class Expansion(NamedTuple):
         return f"{self.vectors.shape[0]:,} support vectors"
 
     def is_finite(self) -> bool:
-        return bool(np.all(np.isfinite(self.coef)) and np.all(np.isfinite(self.vectors)))
+        parts = (self.coef, self.vectors, self.intercept)
+        return all(bool(np.all(np.isfinite(part))) for part in parts)
 
     def check(self) -> None:
         require(isinstance(self.kernel, Kernel), "kernel_ must be a Kernel")

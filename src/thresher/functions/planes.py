@@ -92,6 +92,7 @@ class Planes(NamedTuple):
 
     def check(self) -> None:
         require(np.ndim(self.coef) == 2, "coef_ must have two dimensions")
+        require(self.coef.shape[0] >= 2, "every class needs a weight")
         check_numbers("coef_", self.coef, self.coef.shape)
         check_numbers("intercept_", self.intercept, self.coef.shape[:1])
         for name, value in (("weight_classes_", self.owners), ("weight_ids_", self.ids)):

@@ -24,7 +24,7 @@ import numpy as np
 from thresher._random import generator
 from thresher._rows import as_rows
 from thresher.dimensions import Int
-from thresher.functions.base import check_numbers, require
+from thresher.functions.base import check_numbers, count_nonzero, require
 from thresher.kernels import RBF, Exponential, Kernel
 from thresher.kernels.gram import blocks, inner_products
 from thresher.kernels.width import resolve_kernel
@@ -116,6 +116,10 @@ class FourierFeatures(FeatureMap):
     @property
     def width(self) -> int:
         return self.frequencies_.shape[1]
+
+    @property
+    def size(self) -> int:
+        return count_nonzero(self.frequencies_) + count_nonzero(self.phases_)
 
     def components(self, wanted: Any, rows: int) -> int:
         return _USUAL if wanted == "auto" else subset_size(wanted, rows)

@@ -207,7 +207,7 @@ class LocalNystroem(FeatureMap):
 
     @property
     def size(self) -> int:
-        return count_nonzero(self.landmarks_)
+        return count_nonzero(self.landmarks_) + count_nonzero(self.centres_)
 
     def prefers(self, found: Circumstances) -> Solver:
         """Many features, but a row has those of its cell only: stochastic passes suffice."""

@@ -130,7 +130,7 @@ class _Auto(BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return self.best_estimator_.predict(X)
+        return self.best_estimator_.predict(input.checked_X(self, X))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_estimator_")
@@ -221,7 +221,7 @@ class AutoClassifier(ClassifierMixin, _Auto):
 
     def decision_function(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
+        return self.best_estimator_.decision_function(input.checked_X(self, X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated on the validation rows of the race."""
