@@ -234,7 +234,8 @@ class Classifier(ClassifierMixin, Learner):
 
 
 def _check_several(codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | None) -> None:
-    present = np.unique(codes if weight is None else codes[weight > 0.0])
+    kept = codes if weight is None else codes[weight > 0.0]
+    present = np.flatnonzero(np.bincount(kept, minlength=classes.size))
     if present.size < 2:
         raise ValueError(
             "classification needs at least two classes, but the rows of positive weight hold "
