@@ -244,3 +244,16 @@ def test_regression_losses_stay_out_of_classifiers(data):
         LinearClassifier(Expectile()).fit(*data)
     with pytest.raises(ValueError, match="loss SmoothHinge is not for regression; use one of"):
         LinearRegressor(SmoothHinge()).fit(*data)
+
+
+def test_a_registered_loss_brings_its_own_space(registered):
+    from thresher.dimensions import Float
+    from thresher.search import space_for
+
+    @dataclass(frozen=True)
+    class Wide(SmoothHinge):
+        space = {"width": Float(0.1, 2.0)}
+
+    register("wide", Wide)
+    found = space_for(LinearClassifier("wide")).dimensions["loss__width"]
+    assert (found.low, found.high, found.when) == (0.1, 2.0, {"loss": ("wide",)})

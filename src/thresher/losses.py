@@ -29,6 +29,7 @@ from typing import Any, ClassVar
 from numba import njit
 
 from thresher._terms import Term
+from thresher.dimensions import Float
 
 __all__ = [
     "EpsilonInsensitive",
@@ -73,6 +74,8 @@ class Loss(Term):
     """
 
     tasks: ClassVar[frozenset[str]] = frozenset({"classification"})
+    #: fields that a search may try, and where (``thresher.dimensions``)
+    space: ClassVar[dict[str, Any]] = {}
     #: Lipschitz constant of ``deriv`` in p; infinite where the loss has kinks.
     smoothness: ClassVar[float] = math.inf
 
@@ -139,6 +142,7 @@ class Pinball(Loss):
     """
 
     tau: float = 0.5
+    space = {"tau": Float(0.0, 1.0)}
 
     def __post_init__(self):
         if not 0.0 <= self.tau <= 1.0:
@@ -356,6 +360,7 @@ class Huber(Loss):
     """
 
     delta: float = 1.35
+    space = {"delta": Float(0.1, 10.0, log=True)}
     tasks = frozenset({"classification", "regression"})
     smoothness = 1.0
 
@@ -400,6 +405,7 @@ class EpsilonInsensitive(Loss):
     """
 
     epsilon: float = 0.1
+    space = {"epsilon": Float(1e-3, 1.0, log=True)}
     tasks = frozenset({"regression"})
 
     def __post_init__(self):
@@ -444,6 +450,7 @@ class SquaredEpsilonInsensitive(Loss):
     """
 
     epsilon: float = 0.1
+    space = {"epsilon": Float(1e-3, 1.0, log=True)}
     tasks = frozenset({"regression"})
     smoothness = 2.0
 

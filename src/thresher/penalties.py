@@ -31,6 +31,7 @@ import numpy as np
 from numba import njit
 
 from thresher._terms import Term
+from thresher.dimensions import Float
 
 __all__ = [
     "L1",
@@ -75,6 +76,8 @@ class Penalty(Term):
     """
 
     traits: ClassVar[frozenset[str]] = frozenset()
+    #: fields that a search may try, and where (``thresher.dimensions``)
+    space: ClassVar[dict[str, Any]] = {}
 
     rest: ClassVar[Any] = None
     precision: ClassVar[Any] = None
@@ -188,6 +191,7 @@ class ElasticNet(Penalty):
 
     strength: float = 1.0
     l1_ratio: float = 0.5
+    space = {"l1_ratio": Float(0.0, 1.0)}
     traits = frozenset({"lazy"})
 
     def __post_init__(self):

@@ -119,6 +119,10 @@ class Learner(NestedParameters):
 
     # ------------------------------------------------------------ what more time can buy
 
+    def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
+        """What a search may try, for these rows if given; see ``thresher.search``."""
+        raise NotImplementedError
+
     def capacity(self, rows: int) -> dict[str, Int]:
         """The parameter that sets the size of the model, in the range that so many rows can fill.
 

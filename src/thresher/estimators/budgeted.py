@@ -15,6 +15,7 @@ from thresher.estimators.base import Learner, Setup
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import Front
 from thresher.estimators.regressor import Regressor
+from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions
 from thresher.estimators.views import view
 from thresher.kernels import RBF, Kernel
 from thresher.losses import Hinge, Loss
@@ -75,6 +76,11 @@ class BudgetedModel(Learner):
         """Rows are read as (x - shift_) * scale_."""
         units = self.function_.units
         return None if units is None else units.scale
+
+    def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
+        parts = {"alpha": strength(X), **kernel_dimensions(self, X)}
+        parts.pop("kernel__degree", None)  # a kernel object then, and gamma is for kernels by name
+        return parts | term_dimensions(self)
 
     def capacity(self, rows: int) -> dict[str, Int]:
         return {"budget": Int(50, min(_MOST_VECTORS, max(rows // 4, 100)), log=True)}

@@ -9,10 +9,12 @@ import numpy as np
 
 from thresher._rows import Rows
 from thresher._seed import seed_from
+from thresher.dimensions import Float, Int
 from thresher.estimators import input
 from thresher.estimators.base import Setup
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import Front
+from thresher.estimators.spaces import row_count
 from thresher.estimators.views import view
 from thresher.losses import Hinge
 from thresher.penalties import L2
@@ -180,6 +182,14 @@ class MultiHyperplaneClassifier(Classifier):
     def alpha_(self) -> float:
         """The strength that was used."""
         return float(self.penalty_.strength)
+
+    def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
+        n = row_count(X)
+        return {
+            "alpha": Float(1e-3 / n, min(1e4 / n, 10.0), log=True),
+            "max_weights": Int(2, 100, log=True, when={"algorithm": "amm"}),
+            "clone_rate": Float(0.02, 0.5, log=True, when={"algorithm": "gamm"}),
+        }
 
     def _can_stream(self) -> bool:
         if self.variant != "batch":

@@ -17,6 +17,7 @@ from thresher.estimators.fronts import Front, MapFront
 from thresher.estimators.input import matrix_of
 from thresher.estimators.linear import LinearModel
 from thresher.estimators.regressor import Regressor
+from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions
 from thresher.estimators.views import view
 from thresher.maps.base import FeatureMap
 from thresher.maps.foreign import Foreign
@@ -85,6 +86,15 @@ class KernelModel(LinearModel):
         if "random_state" in known:
             own["random_state"] = seed_from(self.random_state)
         return cls(**own)
+
+    def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
+        if isinstance(self.map, FeatureMap):
+            own = self.map.space(self, X)
+            rest = {"alpha": strength(X)} | own | term_dimensions(self)
+            return rest if self.map.learns_weights else own
+        made, parts = self.make_map(), {"alpha": strength(X)}
+        parts |= kernel_dimensions(self, X, made.closer) if made.uses_kernel else {}
+        return parts | term_dimensions(self)
 
     @property
     def _size_name(self) -> str:

@@ -9,10 +9,17 @@ import numpy as np
 
 from thresher._rows import Rows
 from thresher._seed import seed_from
+from thresher.dimensions import Choice
 from thresher.estimators.base import Learner, Setup
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import Front
 from thresher.estimators.regressor import Regressor
+from thresher.estimators.spaces import (
+    context_of,
+    sparse_strength,
+    strength,
+    term_dimensions,
+)
 from thresher.estimators.views import view
 from thresher.functions import LinearFunction
 from thresher.losses import Loss
@@ -149,6 +156,19 @@ class LinearModel(Learner):
             )
         if self.patience < 1:
             raise ValueError(f"patience must be at least 1, got {self.patience}")
+
+    def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
+        context = context_of(self)
+        parts: dict[str, Any] = {}
+        penalty, solver = context["penalty"], context["solver"]
+        if penalty is None and solver != "auto":
+            penalty = resolve(self.solver, Solver, "solver").default_penalty
+        if penalty != "box":
+            sparse = penalty in ("l1", "elastic_net")
+            parts["alpha"] = sparse_strength(self, X, y) if sparse else strength(X)
+        if not hasattr(X, "indptr") and not self.scale:
+            parts["scale"] = Choice(False, True)
+        return parts | term_dimensions(self)
 
     def _centres(self) -> bool:
         return self.fit_intercept

@@ -166,7 +166,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @property
     def size(self) -> int:
-        """Numbers that it takes to map a row, besides the table."""
+        """Numbers that it takes to map a row, besides the table and units of the columns."""
         return 0
 
     @property

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from thresher.dimensions import Float
-from thresher.functions.base import check_numbers, count_nonzero, require
+from thresher.functions.base import check_numbers, require
 from thresher.kernels.gram import blocks
 from thresher.kernels.matrices import canonical
 from thresher.maps.base import Circumstances, FeatureMap
@@ -120,10 +120,6 @@ class TermFeatures(FeatureMap):
     def stored_per_row(self) -> int:
         """A value and a column number for each term."""
         return min(int(2.0 * self.entries_) + 1, self.weights_.size)
-
-    @property
-    def size(self) -> int:
-        return count_nonzero(self.weights_)
 
     def prefers(self, found: Circumstances) -> Solver:
         """As for a linear model: the features are as sparse as the rows."""

@@ -292,6 +292,8 @@ class Solver:
     penalty_needs: ClassVar[frozenset[str]] = frozenset()
     #: penalty that the name of the solver stands for when the user gives none
     default_penalty: ClassVar[str] = "l2"
+    #: fields that a search may try, and where (``thresher.dimensions``)
+    space: ClassVar[dict[str, Any]] = {}
     #: can take rows once, in a stream; otherwise every update must see the same rows again
     streaming: ClassVar[bool] = True
     default_passes: ClassVar[int] = 10

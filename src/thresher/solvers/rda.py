@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher.dimensions import Float
 from thresher.functions import LinearFunction
 from thresher.penalties import Penalty
 from thresher.solvers import driver
@@ -282,6 +283,7 @@ class RDA(_DualAveraging):
 
     gamma: float | None = None
     rho: float = 0.0
+    space = {"gamma": Float(0.01, 100.0, log=True)}
     growth: str = "root"
     batch: int = 1
     penalty_needs = frozenset()  # every penalty has a proximal map, of coordinates or of groups
@@ -321,6 +323,7 @@ class AdaptiveRDA(_DualAveraging):
 
     gamma: float | None = None
     rho: float = 1.0
+    space = {"gamma": Float(0.01, 100.0, log=True), "rho": Float(1e-3, 10.0, log=True)}
     batch: int = 1
     adaptive = True
 

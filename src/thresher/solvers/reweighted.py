@@ -27,6 +27,7 @@ import numpy as np
 from numba import njit
 
 from thresher._terms import Term
+from thresher.dimensions import Float
 from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers._states import combined, present
@@ -266,6 +267,7 @@ class ReweightedL1(_Reweighted):
     rho: float = 0.0
     epsilon: float = 0.1
     average_weights: bool = True
+    space = {"gamma": Float(0.01, 100.0, log=True), "epsilon": Float(1e-3, 10.0, log=True)}
     batch: int = 1
 
     def check(self, problem: Problem) -> None:
@@ -339,6 +341,7 @@ class ReweightedL2(_Reweighted):
     variant: str = "thesis"
     gamma: float = 0.0
     average_weights: bool = True
+    space = {"epsilon": Float(1e-3, 10.0, log=True), "truncate": Float(1e-6, 1e-1, log=True)}
     batch: int = 1
 
     def check(self, problem: Problem) -> None:
