@@ -17,7 +17,7 @@ from typing import Any
 
 __all__ = [
     "KERNELS", "LEARNERS", "LOSSES", "MAPS", "PENALTIES", "SOLVERS", "TASKS", "Contestant",
-    "LearnerEntry", "Learners", "Names", "Task", "register", "resolve",
+    "LearnerEntry", "Learners", "Names", "Task", "metrics_of", "register", "resolve",
 ]  # fmt: skip
 
 
@@ -148,6 +148,7 @@ class Task:
     target : what a target is, for people
     criteria : what can make one model better than another, the usual one first
     metrics : where the class lives that measures predictions chunk by chunk
+    measure : the one of its numbers that early stopping and pictures follow, the lower the better
 
     Examples
     --------
@@ -160,17 +161,18 @@ class Task:
     target: str
     criteria: tuple[str, ...]
     metrics: str
+    measure: str
 
 
 TASKS: dict[str, Task] = {
     "classification": Task(
         "classifier", "The target says which class a row belongs to.",
         ("error", "auc", "log_loss", "sparse_error"),
-        "thresher.training.metrics.ClassificationMetrics",
+        "thresher.training.metrics.ClassificationMetrics", "error",
     ),
     "regression": Task(
         "regressor", "The target is a quantity.", ("mse", "mae", "r2"),
-        "thresher.training.metrics.RegressionMetrics",
+        "thresher.training.metrics.RegressionMetrics", "rmse",
     ),
 }  # fmt: skip
 
@@ -328,6 +330,27 @@ LEARNERS = Learners({
         {"classification": ("hinge",)},
     ),
 })  # fmt: skip
+
+
+def metrics_of(task: str, classes: Any) -> Any:
+    """What measures predictions of a task, chunk by chunk.
+
+    Parameters
+    ----------
+    task : name of the task
+    classes : array or None
+        Its labels, if it has some.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.registry import metrics_of
+    >>> metrics = metrics_of("regression", None)
+    >>> metrics.add(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+    >>> metrics.summary()["mae"]
+    1.0
+    """
+    return _imported(TASKS[task].metrics)(classes)
 
 
 def _imported(where: str) -> Any:

@@ -59,6 +59,10 @@ class Classifier(ClassifierMixin, Learner):
         classes, codes = _distinct(y)
         return self.fit_codes(X, codes, classes, weight)
 
+    def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
+        """Learn from checked rows and targets as readers code them."""
+        return self.fit_codes(X, y.astype(np.int64), classes, weight)
+
     def fit_codes(
         self, X: Any, codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | None = None
     ) -> Self:
@@ -123,6 +127,14 @@ class Classifier(ClassifierMixin, Learner):
         if classes == 2 and not self.by_codes:
             return np.where(codes == 1, 1.0, -1.0), 1
         return codes.astype(np.float64), classes
+
+    def decoded(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Labels of scores (rows, outputs), the scores as ``decision_function`` gives them, and
+        probabilities, if there are some."""
+        two = scores.shape[1] == 1
+        best = (scores[:, 0] > 0).astype(np.int64) if two else scores.argmax(axis=1)
+        probabilities = None if self.link is None else self.link(scores)
+        return self.classes_[best], scores[:, 0] if two else scores, probabilities
 
     def class_weighted(self, codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         """Row weights times the weights of their classes."""

@@ -54,9 +54,17 @@ class Regressor(RegressorMixin, Learner):
         self.feed_targets(input.to_rows(X), y, weight, 1)
         return self
 
+    def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
+        """Learn from checked rows and targets as readers code them; there are no classes."""
+        return self.fit_numbers(X, y, weight)
+
     def coded(self, y: np.ndarray) -> tuple[np.ndarray, int]:
         """Targets for the solver, and the number of outputs."""
         return y, 1
+
+    def decoded(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
+        """Predictions of scores (rows, 1), twice, and no probabilities."""
+        return scores[:, 0], scores[:, 0], None
 
     def predict(self, X: Any) -> np.ndarray:
         """A number for every row."""

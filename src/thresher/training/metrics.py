@@ -10,15 +10,10 @@ import numpy as np
 from thresher.search.criteria import auc
 from thresher.training.sampled import Sampled
 
-__all__ = ["ClassificationMetrics", "RegressionMetrics", "metrics_for"]
+__all__ = ["ClassificationMetrics", "RegressionMetrics"]
 
 _MOST_SCORES = 20_000_000
 _LARGEST = float(np.finfo(np.float32).max)
-
-
-def metrics_for(classes: np.ndarray | None) -> Any:
-    """What measures predictions of these classes, or of numbers."""
-    return RegressionMetrics() if classes is None else ClassificationMetrics(classes)
 
 
 class ClassificationMetrics:
@@ -93,7 +88,7 @@ def _whole(value: float) -> float | int:
 class RegressionMetrics:
     """RMSE, mean absolute error and R2; the targets' variance by Welford's recurrence."""
 
-    def __init__(self) -> None:
+    def __init__(self, classes: None = None) -> None:
         self.mass = self.mean = self.spread = self.squares = self.absolutes = 0.0
         self.rows = 0
 

@@ -14,8 +14,7 @@ from thresher.artifacts.container import BadFile
 from thresher.data import Batch, DataError, DataSet, Schema, open_data
 from thresher.estimators.saving import from_document, to_document
 from thresher.losses import Loss
-from thresher.registry import resolve
-from thresher.training.metrics import metrics_for
+from thresher.registry import metrics_of, resolve
 
 __all__ = ["Model", "Predicted", "load_model", "save_model"]
 
@@ -88,14 +87,7 @@ class Model:
 
     def predicted(self, batch: Batch) -> Predicted:
         """Predictions for rows that the schema has made."""
-        estimator, scores = self.estimator, self.estimator.function_.scores(batch.X)
-        if not self.is_classifier:
-            return Predicted(batch, scores[:, 0], scores[:, 0], None)
-        two = scores.shape[1] == 1
-        best = (scores[:, 0] > 0).astype(np.int64) if two else scores.argmax(axis=1)
-        probabilities = None if estimator.link is None else estimator.link(scores)
-        shown = scores[:, 0] if two else scores
-        return Predicted(batch, estimator.classes_[best], shown, probabilities)
+        return Predicted(batch, *self.estimator.decoded(self.function.scores(batch.X)))
 
     def evaluate(
         self, data: Any, on_rows: Callable[[int], None] | None = None, **options: Any
@@ -106,7 +98,7 @@ class Model:
     def measured(
         self, predictions: Iterable[Predicted], on_rows: Callable[[int], None] | None = None
     ) -> dict[str, Any]:
-        metrics = metrics_for(self.estimator.classes_ if self.is_classifier else None)
+        metrics = metrics_of(self.estimator.task, self.classes)
         rows = 0
         for p in predictions:
             if p.batch.y is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher.registry import TASKS
 from thresher.solvers import Status, driver
 from thresher.training.checkpoint import Checkpointer
 from thresher.training.heldout import HeldOutScores, history_line
@@ -75,7 +76,7 @@ class _Watch:
         metrics = self._glance(function, None)
         self.job.history.append(history_line(event.passes, self.job.rows_learned, metrics))
         if self.estimator.early_stopping and metrics:
-            loss = metrics.get("error", metrics.get("rmse", np.inf))
+            loss = metrics.get(TASKS[self.estimator.task].measure, np.inf)
             if self.job.patience.has_run_out(loss, event.passes, function):
                 return Status.EARLY_STOPPED
         return self._interrupted()

@@ -258,11 +258,7 @@ class _Run:
         ):
             warnings.simplefilter("ignore")  # the status is reported with the model
             estimator.check_options()
-            if self.classes.size:
-                codes = block.y.astype(np.int64)
-                estimator.fit_codes(block.X, codes, self.classes, block.weight)
-            else:
-                estimator.fit_numbers(block.X, block.y, block.weight)
+            estimator.fit_coded(block.X, block.y, self.classes, block.weight)
         return Status(estimator.status_)
 
     def _check_streamable(self) -> None:

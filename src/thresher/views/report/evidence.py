@@ -13,9 +13,9 @@ import numpy as np
 
 from thresher.data import DataError, DataSet
 from thresher.data.batch import Batch
+from thresher.registry import metrics_of
 from thresher.training import Model
 from thresher.training.holdout import HoldOut
-from thresher.training.metrics import metrics_for
 from thresher.training.model import Predicted
 from thresher.training.sampled import Sampled
 
@@ -96,7 +96,7 @@ def gathered(
     most = min(_SAMPLE_ROWS, max(200, _SAMPLE_BYTES // row_bytes))
     hold = HoldOut(_ALMOST_ALL, most, int(model.training.get("seed", 0)))
     found = Evidence(model, source.name)
-    metrics = metrics_for(model.classes)
+    metrics = metrics_of(model.estimator.task, model.classes)
     if model.classes is not None:
         found.predicted = np.zeros(model.classes.size, dtype=np.int64)
     started = time.perf_counter()

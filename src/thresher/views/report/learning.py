@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher.registry import TASKS
 from thresher.training import Model
 from thresher.views.charts.shapes import Bars, Chart, Line, Points
 from thresher.views.report.evidence import Evidence
@@ -162,7 +163,7 @@ def _unit(classifies: bool) -> str:
 def _from_history(found: Evidence) -> Chart | None:
     """A stream has measured itself along the way."""
     history = [h for h in found.model.training.get("history") or [] if "rows" in h]
-    key = "error" if found.model.is_classifier else "rmse"
+    key = TASKS[found.model.estimator.task].measure
     points = [(h["rows"], h[key]) for h in history if isinstance(h.get(key), float)]
     if len(points) < 2:
         return None
