@@ -52,7 +52,6 @@ class Classifier(ClassifierMixin, Learner):
             steps k times as long instead.
         """
         self.check_options()
-        self._check_calibrate()
         X, y = input.checked_Xy(self, X, y, reset=True, numeric=False)
         _check_labels(y)
         weight = input.check_weight(sample_weight, X)
@@ -197,6 +196,10 @@ class Classifier(ClassifierMixin, Learner):
         """Logarithms of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
+
+    def check_options(self) -> None:
+        super().check_options()
+        self._check_calibrate()
 
     def _check_calibrate(self) -> None:
         if self.calibrate not in (None, *calibration.METHODS):

@@ -5,8 +5,7 @@ r"""Boosted trees: each tree is grown on what the trees before it have left.
 scikit-learn's histogram gradient boosting grows the trees; their leaves are features as those of a
 forest (``leaves.py``).  The weights v are boosting's own, which minimise the log loss (classes) or
 the squared error; with ``relearn=True`` all of them are learned again, together, with the
-estimator's loss and penalty.  On a census table of 200,000 mixed rows both err on the same 4.2 %,
-and on small sets learning again gains nothing: it is an option.
+estimator's loss and penalty.
 
 Values are compared in single precision, and trees are grown on the rows in single precision, so
 that a row is never on another side of a threshold than it was for boosting.  Categories come as the

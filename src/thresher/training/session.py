@@ -183,8 +183,7 @@ class _Run:
         self.total: int | None = data.n_rows
 
     def model(self) -> Model:
-        how, task = self.how, self.schema.target
-        assert task is not None
+        how = self.how
         wide = how.budget is not None or "map" in self.estimator.get_params(deep=False)
         intake = take_in(self.data, self.hold, how.memory, how.scan, self._on_reading, wide)
         self.total = None
