@@ -86,8 +86,7 @@ class Learner(NestedParameters):
     # ------------------------------------------------------------ for subclasses
 
     def check_options(self) -> None:
-        """Refuse parameters that cannot work, before any row is looked at."""
-        raise NotImplementedError
+        """Refuse parameters that cannot work, before any row is looked at: here there are none."""
 
     def set_up(self, front: Front, rows: Rows, chunk: Chunk, outputs: int, facts: Facts) -> Setup:
         """Terms, solver and plan for rows as the front gives them; ``chunk`` holds some.

@@ -200,6 +200,7 @@ class MultiHyperplaneClassifier(Classifier):
         return self.bias > 0
 
     def check_options(self) -> None:
+        super().check_options()
         for name, choices in (
             ("algorithm", _ALGORITHMS), ("variant", _VARIANTS), ("order", driver.ORDERS),
         ):  # fmt: skip
