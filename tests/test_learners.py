@@ -133,3 +133,15 @@ def test_a_budget_finds_the_learner(memory, monkeypatch):
 def test_an_unknown_calibration_is_refused_before_any_work(learner, memory):
     with pytest.raises(ValueError, match="calibrate must be 'sigmoid', 'isotonic' or None"):
         train(X, BOARD, learner=learner, params={"calibrate": "platt"}, memory=memory)
+
+
+def test_an_option_that_nobody_takes_is_refused_by_name():
+    with pytest.raises(TypeError, match="no option 'lerner': did you mean 'learner'"):
+        train(X, BOARD, lerner="kernel")
+    with pytest.raises(TypeError, match=r"no option 'alpha'.*goes into params"):
+        train(X, BOARD, alpha=1.0)
+    opened = open_data(X, BOARD)
+    with pytest.raises(TypeError, match="no option 'lerner'"):
+        train(opened, lerner="kernel")
+    with pytest.raises(TypeError, match="missing is said when data are opened"):
+        train(opened, missing="error")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from thresher.artifacts.encoding import encode
 from thresher.data import Batch, DataSet, Schema, open_data
 from thresher.data.batch import gathered
+from thresher.data.errors import nearest
 from thresher.estimators.saving import kept_parameters
 from thresher.registry import LEARNERS, resolve
 from thresher.solvers import Solver, Status
@@ -150,14 +152,28 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     [0, 1]
     """
     begun = time.perf_counter()
-    own = {f.name for f in fields(Training)}
+    own = {f.name for f in fields(Training)} - {"begun"}
     how = Training(**{k: v for k, v in options.items() if k in own}, begun=begun)
     reading = {k: v for k, v in options.items() if k not in own}
+    _check_reading(reading, own, opened=isinstance(data, DataSet))
     dataset = data if isinstance(data, DataSet) else open_data(data, y, **reading)
     trained = run(dataset, how)
     if how.model is not None:
         trained.save(how.model)
     return trained
+
+
+def _check_reading(reading: dict[str, Any], own: set[str], opened: bool) -> None:
+    """Refuse options that nobody knows, and those of reading where the data are open already."""
+    known = set(signature(open_data).parameters) - {"data", "y"}
+    for name in reading:
+        if name not in known:
+            raise TypeError(
+                f"train has no option {name!r}: {nearest(name, sorted(own | known))} "
+                f"(what a learner takes goes into params)"
+            )
+        if opened:
+            raise TypeError(f"{name} is said when data are opened: give it to open_data")
 
 
 def run(data: DataSet, how: Training) -> Model:
