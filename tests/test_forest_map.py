@@ -137,6 +137,15 @@ def test_a_tree_sees_its_own_sample():
     assert same_groups(leaves_of(made, UNSEEN)[:, 3], tree.apply(STRETCHED.stretched(UNSEEN)))
 
 
+def test_trees_of_features_as_they_are_are_scikit_learns_own():
+    made = ForestFeatures(2, max_features="sqrt", stretch=False, random_state=0).fit(X, Y)
+    state = int(generator(SEED, 24, 1).integers(2**31))
+    tree = ExtraTreeClassifier(max_features=round(X.shape[1] ** 0.5), random_state=state)
+    tree.fit(X.astype(np.float32), Y)
+    single = UNSEEN.astype(np.float32)
+    assert same_groups(leaves_of(made, UNSEEN)[:, 1], tree.apply(single))
+
+
 def test_leaves_hold_as_many_rows_as_asked_for():
     made = ForestFeatures(5, min_leaf=20, random_state=0).fit(X, Y)
     assert made.transform(X).getnnz(axis=0).min() >= 20
@@ -150,7 +159,7 @@ def test_the_number_of_features_that_a_node_tries():
         made = ForestFeatures(2, max_features=option, random_state=0)
         return made.fit(wide[:, :d], np.arange(200) % 2).trees_.feature
 
-    for option, tried in (("auto", 30), (0.25, 25), (1.0, 100), (1000, 100)):
+    for option, tried in (("auto", 30), ("sqrt", 10), (0.25, 25), (1.0, 100), (1000, 100)):
         np.testing.assert_array_equal(looked_at(option), looked_at(tried))
         assert not np.array_equal(looked_at(option), looked_at(tried - 1))
     np.testing.assert_array_equal(looked_at("auto", 6), looked_at(3, 6))
@@ -340,7 +349,7 @@ def test_without_targets():
         ({"max_features": 0}, "max_features must be a number of features"),
         ({"max_features": 1.5}, "max_features must be a number of features"),
         ({"max_features": -0.5}, "max_features must be a number of features"),
-        ({"max_features": "sqrt"}, "max_features must be a number .* got 'sqrt'"),
+        ({"max_features": "log2"}, "max_features must be a number .* got 'log2'"),
     ],
 )
 def test_bad_options(options, match):

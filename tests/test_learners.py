@@ -145,3 +145,6 @@ def test_an_option_that_nobody_takes_is_refused_by_name():
         train(opened, lerner="kernel")
     with pytest.raises(TypeError, match="missing is said when data are opened"):
         train(opened, missing="error")
+    model = train(X, BOARD)
+    with pytest.raises(TypeError, match="missing is said when data are opened"):
+        model.predict(opened, missing="error")

@@ -146,6 +146,8 @@ class Task:
     ----------
     noun : what its estimators are, "classifier"; also in model files
     target : what a target is, for people
+    coding : "classes", whose labels become numbers from 0, or "numbers", which stay as they are
+    columns : what can be said of a row: its prediction, scores, probabilities
     criteria : what can make one model better than another, the usual one first
     metrics : where the class lives that measures predictions chunk by chunk
     measure : the one of its numbers that early stopping and pictures follow, the lower the better
@@ -159,19 +161,27 @@ class Task:
 
     noun: str
     target: str
+    coding: str
+    columns: tuple[str, ...]
     criteria: tuple[str, ...]
     metrics: str
     measure: str
+
+    @property
+    def has_classes(self) -> bool:
+        return self.coding == "classes"
 
 
 TASKS: dict[str, Task] = {
     "classification": Task(
         "classifier", "The target says which class a row belongs to.",
+        "classes", ("prediction", "score", "probability"),
         ("error", "auc", "log_loss", "sparse_error"),
         "thresher.training.metrics.ClassificationMetrics", "error",
     ),
     "regression": Task(
-        "regressor", "The target is a quantity.", ("mse", "mae", "r2"),
+        "regressor", "The target is a quantity.", "numbers", ("prediction",),
+        ("mse", "mae", "r2"),
         "thresher.training.metrics.RegressionMetrics", "rmse",
     ),
 }  # fmt: skip

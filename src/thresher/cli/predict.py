@@ -11,6 +11,7 @@ from thresher.artifacts.container import BadFile
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
 from thresher.cli.writers import open_writer
+from thresher.registry import TASKS
 from thresher.training import Model, load_model
 
 __all__ = ["evaluate", "predict"]
@@ -28,10 +29,12 @@ def predict(
     if as_json and output == "-":
         raise ValueError("--json reports on standard output: name a file with --output")
     source = model.open(data, **reading)
+    asked = {"prediction": True, "score": scores, "probability": probabilities}
+    wanted = [what for what in TASKS[model.estimator.task].columns if asked[what]]
     rows = 0
     with show.Live(quiet or as_json) as live, open_writer(output) as writer:
         for part in model.predictions(source):
-            writer.write(part, model.classes, scores, probabilities)
+            writer.write(part, model.classes, wanted)
             rows += part.batch.size
             live.count("predicting", rows)
     if as_json:

@@ -157,7 +157,7 @@ def _check_task(talk: Talk, value: str) -> str:
     target = talk.data.schema.target
     if target is None:
         raise ValueError("the data has no target")
-    if target.task == "classification" and len(target.classes) < 2:
+    if TASKS[target.task].has_classes and len(target.classes) < 2:
         raise ValueError(
             f"all rows looked at are of one class, {target.classes}: choose regression"
         )
@@ -194,7 +194,7 @@ _REGRESSING = [
 
 def _losses(talk: Talk) -> list[Choice]:
     """Ours with their pictures, then registered ones by what they say of themselves."""
-    known = _REGRESSING if talk.task == "regression" else _CLASSIFYING
+    known = _REGRESSING if not TASKS[talk.task].has_classes else _CLASSIFYING
     shown = {choice.value for choice in known}
     others = [
         Choice(name, (inspect.getdoc(cls) or "").partition("\n")[0])
@@ -272,7 +272,7 @@ def _criteria(talk: Talk) -> list[Choice]:
 
 
 def _usual_criterion(talk: Talk) -> str:
-    rare = talk.task == "classification" and talk.rarest() < 0.1
+    rare = TASKS[talk.task].has_classes and talk.rarest() < 0.1
     return "auc" if rare else TASKS[talk.task].criteria[0]
 
 

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from thresher.cli.spelling import as_options
+from thresher.registry import TASKS
 
 __all__ = [
     "Live",
@@ -160,7 +161,7 @@ def schema_table(schema: Any) -> Group:
 
 
 def describe_target(target: Any) -> str:
-    if target.task == "regression":
+    if not TASKS[target.task].has_classes:
         return "a number (regression)"
     listed = ", ".join(map(str, target.classes[:6])) + (", ..." if len(target.classes) > 6 else "")
     return escape(f"{len(target.classes)} classes: {listed}")

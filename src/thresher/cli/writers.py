@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -49,8 +49,8 @@ class Lines:
     def __init__(self, file: IO[bytes]):
         self.file = file
 
-    def write(self, part: Predicted, classes: Any, scores: bool, probabilities: bool) -> None:
-        table = columns(part, classes, scores, probabilities)
+    def write(self, part: Predicted, classes: Any, wanted: Sequence[str]) -> None:
+        table = columns(part, classes, wanted)
         texts = [[_text(v) for v in column.tolist()] for column in table.values()]
         lines = (" ".join(cells) for cells in zip(*texts, strict=True))
         self.file.write("".join(line + "\n" for line in lines).encode())
@@ -66,8 +66,8 @@ class Batches:
         self.file, self.kind = file, kind
         self._writer: Any = None
 
-    def write(self, part: Predicted, classes: Any, scores: bool, probabilities: bool) -> None:
-        table = columns(part, classes, scores, probabilities)
+    def write(self, part: Predicted, classes: Any, wanted: Sequence[str]) -> None:
+        table = columns(part, classes, wanted)
         self.write_batch(pa.record_batch({name: pa.array(c) for name, c in table.items()}))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
@@ -91,15 +91,14 @@ class Batches:
             self._writer.close()
 
 
-def columns(
-    part: Predicted, classes: Any, scores: bool, probabilities: bool
-) -> dict[str, np.ndarray]:
-    """The prediction, then the asked-for scores and probabilities, one column per class."""
+def columns(part: Predicted, classes: Any, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+    """Those of the task's columns that are wanted; scores and probabilities of every class."""
+    known = {"score": part.scores, "probability": part.probabilities}
     out = {"prediction": part.values}
-    if scores and classes is not None:
-        out |= _named("score", part.scores, classes)
-    if probabilities and part.probabilities is not None:
-        out |= _named("probability", part.probabilities, classes)
+    for what in wanted:
+        found = known.get(what)
+        if found is not None:
+            out |= _named(what, found, classes)
     return out
 
 

@@ -17,6 +17,7 @@ from numba import njit
 from thresher.data.batch import Batch, Sparse
 from thresher.data.errors import BadCell, BadRows
 from thresher.data.schema import Schema, Target
+from thresher.registry import TASKS
 
 __all__ = ["Encoder", "Origin", "Raw"]
 
@@ -154,7 +155,7 @@ class Encoder:
         described = self.schema.target
         if described is None or target is None:
             return None, good
-        if described.task == "regression":
+        if not TASKS[described.task].has_classes:
             y, wrong = target, ~np.isfinite(target)
         elif described.by_words:
             y, wrong = target, ~(target >= 0.0)
@@ -199,7 +200,7 @@ def _look_up(classes, target, codes, wrong):
 def _target_problem(value: float, target: Target, shown: str) -> str:
     if np.isnan(value):
         return "the target is missing"
-    if target.task == "regression":
+    if not TASKS[target.task].has_classes:
         return f"the target {value} is not a finite number"
     known = ", ".join(map(repr, target.classes[:8])) + (", ..." if len(target.classes) > 8 else "")
     label = shown if target.by_words else f"label {value:g}"

@@ -23,6 +23,7 @@ from functools import cached_property
 from typing import Any
 
 from thresher.data.errors import DataError, nearest
+from thresher.registry import TASKS
 
 __all__ = ["KINDS", "MISSING", "NULLS", "Column", "Schema", "Target", "unique_names"]
 
@@ -291,9 +292,9 @@ def _check_fill(column: Column) -> None:
 def _target(document: dict[str, Any]) -> Target:
     target = Target(**{**document, "classes": tuple(document["classes"])})
     _text(target.name, "the target's name")
-    if target.task not in ("classification", "regression"):
+    if target.task not in TASKS:
         raise ValueError(f"unknown task {target.task!r}")
-    if bool(target.classes) != (target.task == "classification"):
+    if bool(target.classes) != TASKS[target.task].has_classes:
         raise ValueError(f"{target.task} with {len(target.classes)} classes")
     kinds = {type(c) for c in target.classes}
     if not (kinds <= {int, float} or kinds == {str}):

@@ -21,12 +21,13 @@ from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.dimensions import Int
 from thresher.estimators import input
-from thresher.estimators.feed import Feed, stream_chunk
+from thresher.estimators.feed import Feed, folded, stream_chunk
 from thresher.estimators.fronts import Front, UnitsFront
 from thresher.estimators.nested import NestedParameters
 from thresher.estimators.progress import Held, Progress
 from thresher.functions import LinearFunction, Units
 from thresher.maps.relevance import relevance
+from thresher.registry import TASKS
 from thresher.solvers import Chunk, Problem, Result, Solver, Status, driver
 from thresher.solvers.base import Near
 from thresher.solvers.stream import Facts, open_streams
@@ -76,6 +77,8 @@ class Learner(NestedParameters):
     memory: float = np.inf
     trace: bool = False
     early_stopping: bool = False
+    patience: int = 1
+    max_iter: Any = None
     n_jobs: int | None = None
     scale: Any
     random_state: Any
@@ -164,7 +167,7 @@ class Learner(NestedParameters):
 
     def _labels(self, targets: np.ndarray) -> np.ndarray:
         """As maps take them: whole numbers are classes."""
-        if self.task == "classification":
+        if TASKS[self.task].has_classes:
             return np.round(targets).astype(np.int64)
         return targets.astype(np.float64)
 
@@ -248,21 +251,17 @@ class Learner(NestedParameters):
                 "streaming solver"
             )
         shape = (whole.order.size, setup.problem.n_features)
-        passes = setup.plan.passes if self._passes_given() else setup.solver.planned_passes(shape)
+        passes = setup.plan.passes if self.max_iter else setup.solver.planned_passes(shape)
         plan = setup.plan._replace(passes=passes)
         facts = facts._replace(visits=passes * whole.order.size, whole=False)
         stream = open_streams(setup.problem, setup.solver, sample, facts)
         watched = self.verbose or self.callbacks or held
         progress = Progress(self, stream.problem, held, None) if watched else None
-        outcome = driver.run(
+        result = driver.run(
             stream, blocks.passes(plan, setup.solver.seam, setup.problem.seed), passes,
             monitor=progress,
         )  # fmt: skip
-        result = Result(outcome.function, outcome.status, outcome.passes, stream)
         return progress.best(result) if progress else result
-
-    def _passes_given(self) -> bool:
-        return getattr(self, "max_iter", None) is not None
 
     # ------------------------------------------------------------ rows that come in parts
 
@@ -278,7 +277,7 @@ class Learner(NestedParameters):
         chunk = stream_chunk(features, targets, weight)
         setup = self.set_up(front, features, chunk, outputs, facts)
         if facts.rows is not None:
-            given = passes or (setup.plan.passes if self._passes_given() else None)
+            given = passes or (setup.plan.passes if self.max_iter else None)
             shape = (facts.rows, features.shape[1])
             passes = given or setup.solver.planned_passes(shape)
             facts = facts._replace(visits=passes * facts.rows)
@@ -322,9 +321,8 @@ class Learner(NestedParameters):
         """The results become the estimator's."""
         functions = [r.function for r in results]
         several = len(functions) > 1  # one for each class against the rest
-        function: Any = front.fold(LinearFunction.stacked(functions) if several else functions[0])
-        if offset:
-            function = function._replace(intercept=function.intercept + offset)
+        function = LinearFunction.stacked(functions) if several else functions[0]
+        function = folded(front, function, offset)
         status = max((r.status for r in results), key=_SEVERITY.index)
         stream = results[0].stream
         self.keep(function, status, max(r.passes for r in results), stream)

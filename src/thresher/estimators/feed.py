@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from thresher._rows import Rows
-from thresher.estimators.fronts import Front, MapFront
+from thresher.estimators.fronts import Front
 from thresher.functions import Function
 from thresher.solvers import Chunk
 from thresher.solvers.stream import Stream, Streams
 
-__all__ = ["Feed", "stream_chunk"]
+__all__ = ["Feed", "folded", "stream_chunk"]
 
 
 @dataclass
@@ -33,13 +33,13 @@ class Feed:
         """Raw rows as chunks for the stream; mapped rows part by part, as many as fit."""
         targets = targets - self.offset if self.offset else targets
         entered: Any = self.front.enter(rows)
-        if not isinstance(self.front, MapFront):
+        most = self.front.block_rows(self.memory, entered.dtype)
+        if most == np.inf:
             yield stream_chunk(self.front.rows(entered), targets, weight, order)
             return
         if order is not None:
             entered, targets = entered[order], targets[order]
             weight = None if weight is None else weight[order]
-        most = self.front.block_rows(self.memory, entered.dtype)
         block = max(int(most) // 64 * 64, 64)  # between mini-batches of usual sizes
         for start in range(0, entered.shape[0], block):
             part = slice(start, start + block)
@@ -51,14 +51,17 @@ class Feed:
         return self.folded(self.stream.function())
 
     def folded(self, function: Any) -> Function:
-        function = self.front.fold(function)
-        if self.offset:
-            function = function._replace(intercept=function.intercept + self.offset)
-        return function
+        return folded(self.front, function, self.offset)
 
     def check(self, features: int, outputs: int) -> None:
         """ValueError for a feed from a file that is not for so many features and outputs."""
         self.stream.check(self.front.check(features), outputs)
+
+
+def folded(front: Front, function: Any, offset: float) -> Any:
+    """A function of features as one of raw rows, with what was taken from the targets."""
+    function = front.fold(function)
+    return function._replace(intercept=function.intercept + offset) if offset else function
 
 
 def stream_chunk(

@@ -21,7 +21,7 @@ from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensi
 from thresher.estimators.views import view
 from thresher.maps.base import FeatureMap
 from thresher.maps.foreign import Foreign
-from thresher.registry import MAPS
+from thresher.registry import MAPS, TASKS
 from thresher.solvers import Chunk, DirectLeastSquares, Result
 
 __all__ = ["KernelClassifier", "KernelModel", "KernelRegressor"]
@@ -66,6 +66,10 @@ class KernelModel(LinearModel):
 
     # ------------------------------------------------------------ the map
 
+    def planned_map(self) -> FeatureMap:
+        """The map as the parameters say, to be asked and not to be fitted."""
+        return self.map if isinstance(self.map, FeatureMap) else self.make_map()
+
     def make_map(self) -> FeatureMap:
         """A new map, as the parameters say."""
         if isinstance(self.map, FeatureMap):
@@ -101,16 +105,16 @@ class KernelModel(LinearModel):
         return "n_components" if isinstance(self.map, str) else "map__n_components"
 
     def capacity(self, rows: int) -> dict[str, Int]:
-        room = self.make_map().room(rows)
+        room = self.planned_map().room(rows)
         return {} if room is None else {self._size_name: room}
 
     def components(self, params: dict[str, Any], rows: int) -> int:
         name = self._size_name
         wanted = params.get(name, self.get_params().get(name))
-        return self.make_map().components(wanted, rows)
+        return self.planned_map().components(wanted, rows)
 
     def work(self, params: dict[str, Any], rows: int) -> float:
-        return self.make_map().work(self.components(params, rows), rows)
+        return self.planned_map().work(self.components(params, rows), rows)
 
     def learn_front(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, moments: Any = None
@@ -140,7 +144,7 @@ class KernelModel(LinearModel):
 
     def _left_out(self, targets: np.ndarray, predictions: np.ndarray, weight: np.ndarray) -> float:
         """Share of rows misclassified, or mean squared error."""
-        if self.task == "regression":
+        if not TASKS[self.task].has_classes:
             wrong = ((targets - predictions) ** 2)[:, 0]
         elif targets.shape[1] == 1:
             wrong = (targets[:, 0] * predictions[:, 0] <= 0.0).astype(float)

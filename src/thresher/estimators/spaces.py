@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from thresher.dimensions import Float, Int
-from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS
+from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS, TASKS
 
 __all__ = [
     "context_of", "kernel_dimensions", "row_count", "sparse_strength", "strength",
@@ -83,7 +83,7 @@ def sparse_strength(estimator: Any, X: Any, y: Any) -> Float:
         deviation = part.std(axis=0)
         part = (part - part.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
     slope = 1.0
-    if estimator.task == "regression" and y is not None:
+    if not TASKS[estimator.task].has_classes and y is not None:
         slope = float(np.std(np.asarray(y, dtype=float))) or 1.0
     top = float(np.max(np.mean(np.abs(part), axis=0))) * slope or 1.0
     return Float(1e-5 * top, top, log=True)

@@ -26,7 +26,15 @@ from threadpoolctl import threadpool_limits
 from thresher._threads import threads
 from thresher.dimensions import Float, Int
 from thresher.maps.base import Circumstances
-from thresher.maps.leaves import LEAF, LeafFeatures, Trees, joined, rounded_down
+from thresher.maps.leaves import (
+    LeafFeatures,
+    Trees,
+    is_whole,
+    joined,
+    one_tree,
+    refuse_doubles,
+    rounded_down,
+)
 from thresher.registry import Contestant
 from thresher.solvers import Solver
 from thresher.solvers.given import Given
@@ -102,12 +110,7 @@ class BoostedFeatures(LeafFeatures):
     # ------------------------------------------------------------ growing
 
     def learn(self, X: Any, y: np.ndarray | None = None) -> BoostedFeatures:
-        if y is None:
-            raise ValueError(
-                "BoostedFeatures grows trees with the targets: it requires y to be passed, but the "
-                "target y is None"
-            )
-        return self.learn_weighted(X, y, None)
+        return self.learn_weighted(X, self._grown_with(y), None)
 
     def learn_weighted(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> BoostedFeatures:
         """Targets of an integer type are classes, others are to be predicted."""
@@ -139,8 +142,7 @@ class BoostedFeatures(LeafFeatures):
         whole |= {} if auto else {"n_components": wanted}
         for name, value in whole.items():
             least = 2 if name == "max_leaves" else 1
-            number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not (number and value >= least):
+            if not is_whole(value, least):
                 raise ValueError(
                     f"{name} must be a whole number of at least {least}, got {value!r}"
                 )
@@ -225,23 +227,15 @@ def _single(X: Any) -> np.ndarray:
             f"than {_MOST_BYTES / 1e9:.0f} GB: use map='terms' or a linear model"
         )
     rows = X.toarray() if sparse else X
-    if np.any(np.abs(rows) > np.finfo(np.float32).max):
-        raise ValueError(
-            "BoostedFeatures: a value of X is too large for single precision: scale it"
-        )
+    refuse_doubles(rows)
     return rows.astype(np.float32)
 
 
 def _table(nodes: np.ndarray) -> tuple[Trees, np.ndarray]:
     """One of scikit-learn's trees as ours, and the values of its leaves."""
     leaf = nodes["is_leaf"].astype(bool)
-    inner = np.flatnonzero(~leaf)
-    if not np.array_equal(nodes["left"][inner], inner + 1):
-        raise RuntimeError("scikit-learn numbers the nodes of its trees in another order by now")
-    right = nodes["right"].astype(np.uint32)
-    right[leaf] = np.arange(np.count_nonzero(leaf))
-    feature = np.where(leaf, LEAF, nodes["feature_idx"]).astype(np.uint32)
     largest = float(np.finfo(np.float32).max)
     threshold = np.where(leaf, 0.0, np.clip(nodes["num_threshold"], -largest, largest))
-    table = Trees(np.zeros(1, np.uint32), feature, rounded_down(threshold), right)
+    threshold = rounded_down(threshold)
+    table = one_tree(leaf, nodes["feature_idx"], threshold, nodes["left"], nodes["right"])
     return table, nodes["value"][leaf].copy()

@@ -34,7 +34,15 @@ from thresher._random import generator
 from thresher._threads import threads
 from thresher.dimensions import Float, Int
 from thresher.kernels.matrices import canonical
-from thresher.maps.leaves import LEAF, LeafFeatures, Trees, joined, rounded_down
+from thresher.maps.leaves import (
+    LeafFeatures,
+    Trees,
+    is_whole,
+    joined,
+    one_tree,
+    refuse_doubles,
+    rounded_down,
+)
 from thresher.maps.levels import Levels
 from thresher.registry import Contestant
 
@@ -57,8 +65,13 @@ class ForestFeatures(LeafFeatures):
     min_leaf : int, default=1
         Rows that a leaf holds at least, of those the tree has seen.  With noisy labels or targets
         20 and more are better.
-    max_features : int, float or "auto", default="auto"
-        Features that a node tries, or their share; "auto": half of them, but at most 3 sqrt(d).
+    max_features : int, float, "sqrt" or "auto", default="auto"
+        Features that a node tries, or their share; "sqrt": the root of their number; "auto": half
+        of them, but at most 3 sqrt(d).
+    stretch : bool, default=True
+        Stretch features by their quantiles before thresholds are drawn; False: they are drawn
+        between the smallest and the largest value of a node, which suits features on a smooth
+        scale, as those of images.
     sample : int, default=200000
         Rows that each tree is grown on, at most; each has its own.
     n_jobs : int or None, default=None
@@ -92,6 +105,7 @@ class ForestFeatures(LeafFeatures):
         *,
         min_leaf: int = 1,
         max_features: Any = "auto",
+        stretch: bool = True,
         sample: int = 200_000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -99,6 +113,7 @@ class ForestFeatures(LeafFeatures):
         self.n_components = n_components
         self.min_leaf = min_leaf
         self.max_features = max_features
+        self.stretch = stretch
         self.sample = sample
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -107,15 +122,11 @@ class ForestFeatures(LeafFeatures):
 
     def learn(self, X: Any, y: np.ndarray | None = None) -> ForestFeatures:
         """Targets of an integer type are classes, others are to be predicted."""
-        if y is None:
-            raise ValueError(
-                "ForestFeatures grows trees with the targets: it requires y to be passed, but the "
-                "target y is None"
-            )
+        y = self._grown_with(y)
         from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor  # slow to import
 
         options, seed = self._checked_options(X.shape[1]), self._seed()
-        X, levels = _for_growing(X, seed)
+        X, levels = _for_growing(X, seed, self.stretch)
         cls = ExtraTreeRegressor if y.dtype.kind == "f" else ExtraTreeClassifier
 
         def grown(number: int) -> Any:
@@ -136,17 +147,17 @@ class ForestFeatures(LeafFeatures):
         _usual_trees(self.n_components)
         for name in ("min_leaf", "sample"):
             value = getattr(self, name)
-            if not _is_whole(value):
+            if not is_whole(value):
                 raise ValueError(f"{name} must be a whole number above 0, got {value!r}")
         tried = self.max_features
-        if tried == "auto":
-            tried = _usual_share(d)
+        if isinstance(tried, str):
+            tried = {"auto": _usual_share(d), "sqrt": round(math.sqrt(d))}.get(tried)
         if isinstance(tried, float) and 0.0 < tried <= 1.0:
             tried = max(1, math.ceil(tried * d))
-        if not _is_whole(tried):
+        if not is_whole(tried):
             raise ValueError(
-                f"max_features must be a number of features, a share up to 1.0 or 'auto', got "
-                f"{self.max_features!r}"
+                "max_features must be a number of features, a share up to 1.0, 'sqrt' or 'auto', "
+                f"got {self.max_features!r}"
             )
         return {"min_samples_leaf": int(self.min_leaf), "max_features": int(min(tried, d))}
 
@@ -183,7 +194,7 @@ def _usual_trees(n_components: Any) -> int:
     """How many trees: a number, or 50 for "auto"."""
     if n_components == "auto":
         return _USUAL_TREES
-    if not _is_whole(n_components):
+    if not is_whole(n_components):
         raise ValueError(
             f"n_components must be a whole number above 0 or 'auto', got {n_components!r}"
         )
@@ -195,25 +206,21 @@ def _usual_share(d: int) -> float:
     return min(0.5, 3.0 / math.sqrt(d))
 
 
-def _is_whole(value: Any) -> bool:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return bool(whole and value >= 1)
-
-
 def _is_dense(X: Any) -> bool:
     return not hasattr(X, "indptr")
 
 
-def _for_growing(X: Any, seed: int) -> tuple[Any, Levels | None]:
-    """Stretched, by columns, since nodes look at few features of many rows; and how to go back.
+def _for_growing(X: Any, seed: int, stretch: bool) -> tuple[Any, Levels | None]:
+    """By columns, since nodes look at few features of many rows; stretched, and how to go back.
 
     Sparse rows that would be too large as dense ones keep their units.
     """
-    if np.any(np.abs(X if _is_dense(X) else X.data) > np.finfo(np.float32).max):
-        raise ValueError("ForestFeatures: a value of X is too large for single precision: scale it")
+    refuse_doubles(X if _is_dense(X) else X.data)
     if not _is_dense(X) and 4.0 * X.shape[0] * X.shape[1] > _DENSE_BYTES:
         return canonical(X).tocsc().astype(np.float32), None
     X = X if _is_dense(X) else X.toarray()
+    if not stretch:
+        return np.asfortranarray(X, dtype=np.float32), None
     levels = Levels(X, seed)
     return levels.stretched(X), levels
 
@@ -229,11 +236,6 @@ def _in_units(trees: Trees, levels: Levels | None) -> Trees:
 
 def _table(tree: Any) -> Trees:
     """One of scikit-learn's trees, without all that it knows of its nodes besides."""
-    inner = tree.feature >= 0
-    if not np.array_equal(tree.children_left[inner], np.flatnonzero(inner) + 1):
-        raise RuntimeError("scikit-learn numbers the nodes of its trees in another order by now")
-    right = tree.children_right.copy()
-    right[~inner] = np.arange(np.count_nonzero(~inner))
-    feature = np.where(inner, tree.feature, LEAF).astype(np.uint32)
     threshold = tree.threshold.copy()  # in double precision until they are in units
-    return Trees(np.zeros(1, dtype=np.uint32), feature, threshold, right.astype(np.uint32))
+    leaf = tree.feature < 0
+    return one_tree(leaf, tree.feature, threshold, tree.children_left, tree.children_right)

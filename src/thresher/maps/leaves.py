@@ -24,7 +24,15 @@ from thresher.maps.base import Circumstances, FeatureMap
 from thresher.solvers import DualDescent, Solver
 from thresher.solvers.base import takes
 
-__all__ = ["LEAF", "LeafFeatures", "Trees", "joined", "rounded_down"]
+__all__ = [
+    "LeafFeatures",
+    "Trees",
+    "is_whole",
+    "joined",
+    "one_tree",
+    "refuse_doubles",
+    "rounded_down",
+]
 
 LEAF = np.uint32(2**32 - 1)
 _KINDS = (np.uint32, np.uint32, np.float32, np.uint32)
@@ -123,6 +131,14 @@ class LeafFeatures(FeatureMap):
     n_jobs: int | None
     trees_: Trees
 
+    def _grown_with(self, y: np.ndarray | None) -> np.ndarray:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} grows trees with the targets: it requires y to be passed, "
+                "but the target y is None"
+            )
+        return y
+
     def features(self, X: Any, out: np.ndarray | None = None) -> csr_matrix:
         n, size = X.shape[0], self.trees_.roots.size
         indices = self._leaves(X)
@@ -203,6 +219,31 @@ class LeafFeatures(FeatureMap):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def one_tree(
+    leaf: np.ndarray, feature: np.ndarray, threshold: np.ndarray, left: np.ndarray,
+    right: np.ndarray,
+) -> Trees:  # fmt: skip
+    """One of scikit-learn's trees, without all that it knows of its nodes besides."""
+    inner = np.flatnonzero(~leaf)
+    if not np.array_equal(left[inner], inner + 1):
+        raise RuntimeError("scikit-learn numbers the nodes of its trees in another order by now")
+    right = right.astype(np.uint32)
+    right[leaf] = np.arange(np.count_nonzero(leaf))
+    feature = np.where(leaf, LEAF, feature).astype(np.uint32)
+    return Trees(np.zeros(1, dtype=np.uint32), feature, threshold, right)
+
+
+def refuse_doubles(values: np.ndarray) -> None:
+    """Trees compare singles: ValueError for values that are none."""
+    if np.any(np.abs(values) > np.finfo(np.float32).max):
+        raise ValueError("a value of X is too large for single precision, as trees use: scale it")
+
+
+def is_whole(value: Any, least: int = 1) -> bool:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return bool(whole and value >= least)
 
 
 def joined(trees: list[Trees]) -> Trees:

@@ -6,7 +6,7 @@ from typing import Any
 
 from thresher.dimensions import Int
 
-__all__ = ["capacity", "grows", "larger", "modest", "rescaled", "smaller", "work"]
+__all__ = ["capacity", "grows", "larger", "map_of", "modest", "rescaled", "smaller", "work"]
 
 _LEAST = 50
 
@@ -31,9 +31,9 @@ def _asked(estimator: Any) -> Any:
     return estimator if hasattr(estimator, "capacity") else _PLAIN
 
 
-def _map_of(estimator: Any) -> Any:
+def map_of(estimator: Any) -> Any:
     """An unfitted map of the estimator's, if it has one."""
-    return estimator.make_map() if hasattr(estimator, "make_map") else None
+    return estimator.planned_map() if hasattr(estimator, "planned_map") else None
 
 
 def capacity(estimator: Any, rows: int) -> dict[str, Int]:
@@ -48,7 +48,7 @@ def work(estimator: Any, params: dict[str, Any], rows: int) -> float:
 
 def grows(estimator: Any) -> bool:
     """Whether more components only add to what was learned, as trees do."""
-    made = _map_of(estimator)
+    made = map_of(estimator)
     return made is not None and made.additive
 
 
@@ -62,7 +62,7 @@ def larger(
 
 def smaller(estimator: Any, params: dict[str, Any], rows: int) -> dict[str, Any] | None:
     """The same settings with a model of half the size; None where it is the smallest already."""
-    made = _map_of(estimator)
+    made = map_of(estimator)
     least = _LEAST if made is None else made.least
     for name in capacity(estimator, rows):
         half = _asked(estimator).components(params, rows) // 2
@@ -72,7 +72,7 @@ def smaller(estimator: Any, params: dict[str, Any], rows: int) -> dict[str, Any]
 
 def modest(estimator: Any, params: dict[str, Any], rows: int) -> dict[str, Any]:
     """The same settings with the trees that it takes to judge a forest; more rows come first."""
-    made = _map_of(estimator)
+    made = map_of(estimator)
     if made is None or made.few is None:
         return params
     return params | dict.fromkeys(capacity(estimator, rows), made.few)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thresher.maps.relevance import MOST_FEATURES
-from thresher.race.capacity import capacity, grows, larger, modest, rescaled
+from thresher.race.capacity import capacity, grows, larger, map_of, modest, rescaled
 from thresher.race.runner import Runner
 from thresher.search.space import Choice, Float, Int, Space
 from thresher.search.spaces import context_of, space_for
@@ -103,14 +103,14 @@ class Proposals:
 
 
 def _map_starts(estimator: Any, rows: int) -> list[dict[str, Any]]:
-    return estimator.make_map().starts(rows) if hasattr(estimator, "make_map") else []
+    made = map_of(estimator)
+    return [] if made is None else made.starts(rows)
 
 
 def _map_finer(estimator: Any, params: dict[str, Any]) -> dict[str, Any] | None:
     """What the map has to say of more rows; None: nothing."""
-    if not hasattr(estimator, "make_map"):
-        return None
-    return estimator.make_map().finer(params, _FINER)
+    made = map_of(estimator)
+    return None if made is None else made.finer(params, _FINER)
 
 
 def _losses(estimator: Any) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import clone
 
 from thresher.estimators.kernel import KernelModel
+from thresher.registry import TASKS
 from thresher.search.cache import Cache
 from thresher.search.criteria import Criterion
 from thresher.search.least_squares import DirectFits
@@ -47,7 +48,7 @@ class SharedFits:
     ):  # fmt: skip
         self._estimator, self._cache = estimator, Cache(estimator.memory)
         self._rows = MappedRows(X, weight, known, self._cache)
-        self._direct = DirectFits(y, weight, folds, estimator.task == "classification", self._cache)
+        self._direct = DirectFits(y, weight, folds, TASKS[estimator.task].has_classes, self._cache)
 
     @property
     def seconds(self) -> float:

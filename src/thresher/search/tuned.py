@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.estimators import LinearClassifier, LinearRegressor, input
+from thresher.registry import TASKS
 from thresher.search.criteria import resolve_criterion
 from thresher.search.driver import Search
 from thresher.search.evaluation import Evaluation
@@ -101,7 +102,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         estimator = self._seeded(seed)
         rows, targets = self._checked(estimator, X, y)
         weight = input.check_weight(sample_weight, rows)
-        usual = "error" if self._task == "classification" else "mse"
+        usual = TASKS[self._task].criteria[0]
         criterion = resolve_criterion(usual if self.criterion is None else self.criterion)
         criterion.check(estimator, self._task)
         self.folds_ = make_folds(self.cv, rows, targets, self._task, seed=seed, groups=groups)
@@ -249,12 +250,14 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
                 "is None"
             )
         if type(estimator).__module__.startswith("thresher."):
-            X, y = input.checked_Xy(self, X, y, reset=True, numeric=self._task == "regression")
+            X, y = input.checked_Xy(
+                self, X, y, reset=True, numeric=not TASKS[self._task].has_classes
+            )
         else:
             X, y = indexable(X, y)
             y = column_or_1d(y, warn=True)
             X = X if hasattr(X, "shape") else np.asarray(X)
-        if self._task == "classification":
+        if TASKS[self._task].has_classes:
             check_classification_targets(y)
             if np.unique(y).size < 2:
                 raise ValueError(

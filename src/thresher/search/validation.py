@@ -30,6 +30,8 @@ from sklearn.model_selection import (
     train_test_split,
 )
 
+from thresher.registry import TASKS
+
 __all__ = ["Fold", "make_folds"]
 
 
@@ -91,7 +93,7 @@ def make_folds(
     [3, 3, 3, 3]
     """
     n = len(y)
-    strata = _codes(y) if task == "classification" else None
+    strata = _codes(y) if TASKS[task].has_classes else None
     if isinstance(cv, bool):
         raise TypeError(f"cv={cv} is no way to split rows")
     if isinstance(cv, (int, np.integer)):

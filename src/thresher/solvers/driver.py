@@ -16,7 +16,6 @@ from numba import njit
 
 from thresher._random import generator, shuffled
 from thresher._rows import Rows
-from thresher.functions import Function
 from thresher.penalties import evaluate
 from thresher.solvers._joint import feature_major, joint_loss
 from thresher.solvers.base import Chunk, Near, Problem, Record, Result, Solver, Status
@@ -111,16 +110,6 @@ def whole(rows: Rows, y: np.ndarray, weight: np.ndarray | None = None) -> Chunk:
 # ---------------------------------------------------------------- the loop
 
 
-@dataclass
-class Outcome:
-    """How the passes ended."""
-
-    function: Function
-    status: Status
-    passes: int
-    residual: float
-
-
 def run(
     learner: Stream | Streams,
     passes: Iterable[Iterable[Chunk]],
@@ -131,7 +120,7 @@ def run(
     after_chunk: Callable[[int], Status | None] | None = None,
     first: int = 0,
     begun: bool = False,
-) -> Outcome:
+) -> Result:
     """Learn from ``passes`` of chunks until they end, the learner is done or somebody says stop.
 
     After divergence the last sound function that was looked at stays.  ``chunk`` is all rows, where
@@ -150,11 +139,11 @@ def run(
                 found = learner.function()
                 sound = found.is_finite()
                 status = stopped if sound else Status.DIVERGED
-                return Outcome(found if sound else function, status, done, residual)
+                return Result(found if sound else function, status, done, learner, residual)
         done += 1
         before, found = function, learner.function() if looks else function
         if not (found.is_finite() and learner.is_sound()):
-            return Outcome(function, Status.DIVERGED, done, residual)
+            return Result(function, Status.DIVERGED, done, learner, residual)
         function, residual = found, learner.residual(before, found)
         # From a zero start a thresholding solver may stand still for a while before any weight
         # passes its threshold: "no change" is convergence only once a second pass confirms it.
@@ -167,7 +156,7 @@ def run(
             break
         if planned is None or done < planned:
             learner.between(chunk, done, planned)
-    return Outcome(function if looks else learner.function(), status, done, residual)
+    return Result(function if looks else learner.function(), status, done, learner, residual)
 
 
 def learn(
@@ -198,19 +187,19 @@ def learn(
     facts = Facts(chunk.order.size, visits=visits, whole=True)
     stream = Stream.open(problem, solver, chunk, facts, near)
     tracer = Tracer(stream, chunk) if plan.trace else None
-    outcome = run(
+    result = run(
         stream, InMemory(stream, chunk, plan), plan.passes if plan.steps is None else None,
         chunk=chunk, monitor=monitor, after_chunk=tracer,
     )  # fmt: skip
-    function, status = outcome.function, outcome.status
-    if status is not Status.DIVERGED:
+    if result.status is not Status.DIVERGED:
         before = stream.state
         stream.polish(chunk)
-        function = function if stream.state is before else stream.function()
-        if not function.size and chunk.size and status is not Status.INTERRUPTED:
-            status = Status.ALL_ZERO
-    trace = tracer.records if tracer is not None else []
-    return Result(function, status, outcome.passes, stream, outcome.residual, trace)
+        if stream.state is not before:
+            result.function = stream.function()
+        if not result.function.size and chunk.size and result.status is not Status.INTERRUPTED:
+            result.status = Status.ALL_ZERO
+    result.trace = tracer.records if tracer is not None else []
+    return result
 
 
 @dataclass

@@ -123,7 +123,7 @@ def new_job(estimator: Any, intake: Intake, passes: int | None, seed: int) -> Jo
     facts = Facts(intake.rows, mass, intake.moments)
     passes = _checked_passes(intake, passes or estimator.max_iter)
     feed = estimator.open_feed(sample.rows, targets, weight, outputs, facts, passes)
-    patience = Patience(getattr(estimator, "patience", 1))
+    patience = Patience(estimator.patience)
     return Job(feed, weights, patience, estimator.order != "sequential", seed)
 
 

@@ -14,7 +14,7 @@ from thresher.artifacts.container import BadFile
 from thresher.data import Batch, DataError, DataSet, Schema, open_data
 from thresher.estimators.saving import from_document, to_document
 from thresher.losses import Loss
-from thresher.registry import metrics_of, resolve
+from thresher.registry import TASKS, metrics_of, resolve
 
 __all__ = ["Model", "Predicted", "load_model", "save_model"]
 
@@ -60,6 +60,8 @@ class Model:
     def open(self, data: Any, labelled: bool = False, **options: Any) -> DataSet:
         """Data read by this model's schema; targets are asked for only if ``labelled``."""
         if isinstance(data, DataSet):
+            for name in options:
+                raise TypeError(f"{name} is said when data are opened: give it to open_data")
             return data
         schema = self.schema if labelled else self.schema.without_target()
         return open_data(data, schema=schema, **options)
@@ -116,7 +118,7 @@ class Model:
 
     @property
     def is_classifier(self) -> bool:
-        return self.estimator.task == "classification"
+        return TASKS[self.estimator.task].has_classes
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -244,7 +246,7 @@ def _check_together(estimator: Any, schema: Schema, path: str) -> None:
             f"{path}: the schema makes {schema.n_features} features, the model takes "
             f"{estimator.n_features_in_}"
         )
-    known = estimator.classes_.tolist() if estimator.task == "classification" else []
+    known = estimator.classes_.tolist() if TASKS[estimator.task].has_classes else []
     if schema.target is not None and list(schema.target.classes) != known:
         raise BadFile(f"{path}: the classes of schema and model differ")
 
@@ -253,7 +255,7 @@ def _matrix_schema(estimator: Any) -> Schema:
     from thresher.data.schema import Target
 
     target = None
-    if estimator.task == "classification":
+    if TASKS[estimator.task].has_classes:
         classes = estimator.classes_
         classes = classes.astype(int) if classes.dtype == bool else classes  # as in other data
         target = Target("y", "classification", tuple(classes.tolist()))

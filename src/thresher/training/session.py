@@ -19,7 +19,7 @@ from thresher.data import Batch, DataSet, Schema, open_data
 from thresher.data.batch import gathered
 from thresher.data.errors import nearest
 from thresher.estimators.saving import kept_parameters
-from thresher.registry import LEARNERS, resolve
+from thresher.registry import LEARNERS, TASKS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
 from thresher.training.choice import Choice, choose
@@ -398,7 +398,7 @@ def _classes(schema: Schema) -> np.ndarray:
     target = schema.target
     if target is None:
         raise ValueError("training needs a target: name its column (target=...)")
-    if target.task == "classification" and len(target.classes) < 2:
+    if TASKS[target.task].has_classes and len(target.classes) < 2:
         raise ValueError(
             f"the target {target.name!r} has one class only, {target.classes[0]!r}, in the rows "
             "looked at: are they sorted by it?"
