@@ -18,7 +18,7 @@ _HOMES = {
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
-        "TermFeatures",
+        "StackFeatures", "TermFeatures",
     ],
     "thresher.kernels": [
         "RBF", "Cosine", "Exponential", "Kernel", "Linear", "Polynomial", "Sigmoid",
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         FourierFeatures,
         LocalNystroem,
         Nystroem,
+        StackFeatures,
         TermFeatures,
     )
     from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2

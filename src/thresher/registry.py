@@ -111,6 +111,7 @@ MAPS = Names("map", "thresher.maps.base.FeatureMap", {
     "forest": "thresher.maps.forest.ForestFeatures",
     "terms": "thresher.maps.terms.TermFeatures",
     "boosted": "thresher.maps.boosted.BoostedFeatures",
+    "stack": "thresher.maps.stack.StackFeatures",
 })  # fmt: skip
 SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
     "asgd": "thresher.solvers.asgd.AveragedSGD",

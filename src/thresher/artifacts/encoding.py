@@ -6,6 +6,7 @@ What JSON knows stands for itself; everything else is an object with one key tha
     {"$array": ["a0", "C"]}   {"$strings": {..}}   {"$dtype": "<f8"}   {"$type": "<f8"}
     {"$enum": ["module.Class", "NAME"]}   {"$object": {"class": "module.Class", "fields": {..}}}
     {"$csr": {"shape": [..], ..}}   {"$map": {"name": "terms", "parameters": {..}, "state": {..}}}
+    {"$learner": {"kind": "linear_classifier", "parameters": {..}}}
 
 The arrays themselves go into a dictionary beside the JSON.  Classes are looked up in a table of
 Thresher's own, of registered classes and of those the caller passes; a name that stands in a file
@@ -34,7 +35,7 @@ from thresher.artifacts.upgrades import current_name
 from thresher.maps import leaves
 from thresher.maps.base import FeatureMap
 
-__all__ = ["UnknownTerm", "decode", "encode", "without_chance"]
+__all__ = ["UnknownTerm", "decode", "encode", "kept_parameters"]
 
 _SPARSE = ("data", "indices", "indptr")
 _MAX_STRINGS = 2**28  # characters in one array of strings, whose width the file names
@@ -80,6 +81,10 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> A
         return _encode_map(value, arrays, where)
     if _field_names(type(value)) is not None:
         return _encode_object(value, arrays, where)
+    kind = registry.LEARNERS.kind_of(type(value))
+    if kind is not None:
+        parameters = encode(kept_parameters(value), arrays, where)
+        return {"$learner": {"kind": kind, "parameters": parameters}}
     return _encode_container(value, arrays, where)
 
 
@@ -150,6 +155,13 @@ def _encode_map(value: FeatureMap, arrays: dict[str, np.ndarray], where: str) ->
     state = encode(value.state(), arrays, where) if fitted else None
     parameters = encode(without_chance(value.get_params(deep=False)), arrays, where)
     return {"$map": {"name": name, "parameters": parameters, "state": state}}
+
+
+def kept_parameters(estimator: Any) -> dict[str, Any]:
+    """The constructor's parameters, without those that no file can hold."""
+    kept = without_chance(estimator.get_params(deep=False))
+    kept.pop("callbacks", None)
+    return kept
 
 
 def without_chance(params: dict[str, Any]) -> dict[str, Any]:
@@ -328,13 +340,10 @@ class _Decoder:
         if not isinstance(name, str) or name not in registry.MAPS:
             raise BadFile(f"unknown map {name!r:.100}; known: {', '.join(registry.MAPS)}")
         cls, state = registry.MAPS[name], self.decode(parts["state"])
-        if not isinstance(given, dict) or not isinstance(state, dict | None):
+        if not isinstance(state, dict | None):
             raise BadFile(f"damaged feature map {name!r}")
-        unknown = sorted(set(given) - set(inspect.signature(cls).parameters))
-        if unknown:
-            raise BadFile(f"{cls.__name__} has no {unknown[0][:100]!r}, which the file gives")
         try:
-            made = cls(**given)
+            made = _made(cls, given)
             if state is not None:
                 if state.keys() != set(cls.state_names):
                     raise BadFile(f"a {name} map needs {', '.join(cls.state_names)}")
@@ -342,6 +351,13 @@ class _Decoder:
         except (ValueError, TypeError, KeyError) as error:
             raise BadFile(str(error)) from error
         return made
+
+    def learner(self, parts: dict[str, Any]) -> Any:
+        """Not fitted."""
+        kind, kinds = parts.get("kind"), registry.LEARNERS.kinds()
+        if parts.keys() != {"kind", "parameters"} or not isinstance(kind, str) or kind not in kinds:
+            raise BadFile(f"unknown learner {kind!r:.100}")
+        return _made(kinds[kind], self.decode(parts["parameters"]))
 
     def _class(self, name: str, role: str) -> type:
         """Ours, or the user's of that name; of the same short name, if it has moved since."""
@@ -375,7 +391,18 @@ _TAGS: dict[str, tuple[type, Callable[[_Decoder, Any], Any]]] = {
     "$object": (dict, _Decoder.object_),
     "$csr": (dict, _Decoder.sparse),
     "$map": (dict, _Decoder.map_),
+    "$learner": (dict, _Decoder.learner),
 }
+
+
+def _made(cls: Any, given: Any) -> Any:
+    """With these parameters of its constructor."""
+    if not isinstance(given, dict):
+        raise BadFile(f"damaged {cls.__name__}")
+    unknown = sorted(set(given) - set(inspect.signature(cls).parameters))
+    if unknown:
+        raise BadFile(f"{cls.__name__} has no {unknown[0][:100]!r}, which the file gives")
+    return cls(**given)
 
 
 def _listed(parts: Any, count: int) -> list[Any]:

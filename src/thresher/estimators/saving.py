@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from thresher.artifacts.container import BadFile
-from thresher.artifacts.encoding import UnknownTerm, decode, encode, without_chance
+from thresher.artifacts.encoding import UnknownTerm, decode, encode, kept_parameters
 from thresher.artifacts.upgrades import upgraded
 from thresher.estimators.base import Learner
 from thresher.functions.base import require
@@ -24,7 +24,7 @@ from thresher.penalties import Penalty
 from thresher.registry import KERNELS, LEARNERS, LOSSES, MAPS, PENALTIES, SOLVERS, Names
 from thresher.solvers import Solver, Status
 
-__all__ = ["from_document", "kept_parameters", "to_document"]
+__all__ = ["from_document", "to_document"]
 
 _NAMED: dict[str, Names] = {
     "loss": LOSSES, "penalty": PENALTIES, "solver": SOLVERS, "kernel": KERNELS, "map": MAPS,
@@ -83,13 +83,6 @@ def from_document(
     except (ValueError, TypeError, OverflowError, AttributeError) as error:
         raise BadFile(str(error)) from error
     return estimator
-
-
-def kept_parameters(estimator: Any) -> dict[str, Any]:
-    """The constructor's parameters, without those that no file can hold."""
-    kept = without_chance(estimator.get_params(deep=False))
-    kept.pop("callbacks", None)
-    return kept
 
 
 def _check_keys(cls: type[Learner], parameters: dict[str, Any], record: dict[str, Any]) -> None:

@@ -9,9 +9,10 @@ from thresher.maps.forest import ForestFeatures
 from thresher.maps.fourier import FourierFeatures
 from thresher.maps.local import LocalNystroem
 from thresher.maps.nystroem import Nystroem
+from thresher.maps.stack import StackFeatures
 from thresher.maps.terms import TermFeatures
 
 __all__ = [
     "BoostedFeatures", "EntropySample", "FeatureMap", "ForestFeatures", "FourierFeatures",
-    "LocalNystroem", "Nystroem", "Points", "TermFeatures", "gram", "median_gamma",
+    "LocalNystroem", "Nystroem", "Points", "StackFeatures", "TermFeatures", "gram", "median_gamma",
 ]  # fmt: skip

@@ -106,7 +106,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     #: what a feature is, in the plural
     unit: ClassVar[str] = "features of the kernel"
     #: alpha n where no alpha is given: at the median width 1 underfits on most data
-    usual_strength: ClassVar[float] = 0.1
+    usual_strength: float = 0.1
     #: its kernels are narrower by this factor than those for all rows
     closer: ClassVar[float] = 1.0
     #: a kernel sets its features

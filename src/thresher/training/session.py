@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thresher.artifacts.encoding import encode
+from thresher.artifacts.encoding import encode, kept_parameters
 from thresher.data import Batch, DataSet, Schema, open_data
 from thresher.data.batch import gathered
 from thresher.data.errors import nearest
-from thresher.estimators.saving import kept_parameters
 from thresher.registry import LEARNERS, TASKS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
