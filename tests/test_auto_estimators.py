@@ -19,8 +19,9 @@ from thresher import (
 from thresher.maps import ForestFeatures
 from thresher.race.capacity import capacity, larger, rescaled, smaller, work
 from thresher.race.contestants import contestants
+from thresher.race.outcome import of_runner
 from thresher.race.proposals import Proposals
-from thresher.race.race import Outcome, Race
+from thresher.race.race import Race
 from thresher.race.runner import Attempt, Runner, Trial
 from thresher.search import Space
 
@@ -30,7 +31,7 @@ def clock(monkeypatch):
     """Every look at the clock takes a fifth of a second: races are short, and always the same."""
     ticks = itertools.count()
     fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks))
-    for module in ("auto", "race", "fitting", "finals"):
+    for module in ("auto", "race", "fitting"):
         monkeypatch.setattr(f"thresher.race.{module}.time", fake)
     monkeypatch.setattr("thresher._threads.cores", lambda: 1)
     return fake
@@ -44,7 +45,7 @@ BOARD = np.where((X[:, 0] > 0) ^ (X[:, 1] > 0), "in", "out")
 def test_a_nonlinear_learner_wins_where_no_line_separates():
     model = AutoClassifier(budget=30, learners=["linear", "hyperplanes"], random_state=0)
     model.fit(X, BOARD)
-    assert model.learner_ == "hyperplanes"
+    assert "hyperplanes" in model.learner_
     assert model.held_out_score_ > 0.9
     assert set(model.predict(X[:20])) <= {"in", "out"}
     assert {t["params"]["learner"] for t in model.trials_} == {"linear", "hyperplanes"}
@@ -56,10 +57,13 @@ def test_a_nonlinear_learner_wins_where_no_line_separates():
     )
 
 
-def test_the_smaller_model_is_taken_when_it_is_as_good():
+def test_the_smaller_model_is_taken_when_it_is_as_good_and_size_counts():
     y = (X @ [1.0, 2.0] > 0.1).astype(int)
-    model = AutoClassifier(budget=20, learners=["linear", "hyperplanes"], random_state=0).fit(X, y)
+    learners = ["linear", "hyperplanes"]
+    model = AutoClassifier(20, learners=learners, prefer="size", random_state=0).fit(X, y)
     assert model.learner_ == "linear"
+    with pytest.raises(ValueError, match="prefer must be one of accuracy, size, got 'speed'"):
+        AutoClassifier(20, prefer="speed").fit(X, y)
 
 
 def test_terms_win_where_lengths_differ_and_rare_words_tell():
@@ -71,9 +75,9 @@ def test_terms_win_where_lengths_differ_and_rare_words_tell():
     rare = np.zeros((n, d))
     rare[np.arange(n), 2 * rng.integers(0, d // 2, n) + labels] = 1.0
     X = csr_matrix(np.hstack([common, rare]))
-    model = AutoClassifier(15.0, learners=["linear", "weighted terms"], random_state=0)
+    model = AutoClassifier(30.0, learners=["linear", "weighted terms"], random_state=0)
     model.fit(X, labels)
-    assert model.learner_ == "weighted terms"
+    assert "weighted terms" in model.learner_
     assert model.held_out_score_ > 0.7
 
 
@@ -115,7 +119,7 @@ def test_held_out_rows_are_not_seen():
 def test_regression():
     y = X[:, 0] * 3 + np.sin(3 * X[:, 1])
     model = AutoRegressor(budget=25, learners=["linear", "kernel"], random_state=0).fit(X, y)
-    assert model.learner_ == "kernel"
+    assert "kernel" in model.learner_
     assert model.held_out_score_ > 0.98
 
 
@@ -176,9 +180,9 @@ def test_more_trees_are_more_work():
     assert work(given, {}, 2000) < 2 * work(given, {}, 500)  # trees see 500 rows only
     assert work(named, {}, 2000) == 4 * work(named, {}, 500)
     assert larger(named, {}, 1000) == {"n_components": 100}
-    assert larger(given, {"map__n_components": 150}, 1000) == {"map__n_components": 200}
-    assert smaller(given, {"map__n_components": 20}, 1000) == {"map__n_components": 10}
-    assert smaller(given, {"map__n_components": 10}, 1000) is None
+    assert larger(given, {"map__n_components": 250}, 1000) == {"map__n_components": 400}
+    assert smaller(given, {"map__n_components": 60}, 1000) == {"map__n_components": 30}
+    assert smaller(given, {"map__n_components": 30}, 1000) is None
 
 
 def test_trees_race_unless_there_are_too_many_features():
@@ -189,20 +193,20 @@ def test_trees_race_unless_there_are_too_many_features():
 
 def test_trees_win_where_thresholds_count_and_units_say_nothing():
     fields = np.floor(2.0 * X).sum(axis=1) % 2
-    learners = ["linear", "kernel", "forest kernel"]
+    learners = ["linear", "kernel", "stretched forest"]
     model = AutoClassifier(budget=40, learners=learners, random_state=0).fit(X**9, fields)
-    assert model.learner_ == "forest kernel"
+    assert "stretched forest" in model.learner_
     assert model.held_out_score_ > 0.95
 
 
 def race(learners, X, y, deadline=20.0, **options):
-    return Race(learners, X, y, None, False, deadline, 0, **options).run()
+    return Race(learners, X, y, None, "classification", deadline, 0, **options).run()
 
 
 def runner_with(estimator, params, trials=1):
     """Its best settings, on 100 rows, were these."""
     best = Trial("it", params, 100, 0.1, 1.0, 1)
-    return Runner("it", estimator, [Attempt(best, None, np.zeros(10))], trials=[best] * trials)
+    return Runner("it", estimator, Attempt(best, None, np.zeros(10), None), trials=[best] * trials)
 
 
 def proposed(estimator, params, rows=400):
@@ -219,7 +223,7 @@ def test_with_more_rows_models_are_held_back_less():
     assert weaker == pytest.approx({"gamma": 0.2, "alpha": 0.01 / 9})
     forest = KernelClassifier(map=ForestFeatures())
     carried, finer = proposed(forest, {"map__min_leaf": 12, "alpha": 0.04})
-    few = {"map__n_components": 24}  # all the time is for the rows
+    few = {"map__n_components": 100}  # all the time is for the rows
     assert carried == {"map__min_leaf": 12, "alpha": 0.01} | few
     assert finer == pytest.approx({"map__min_leaf": 4, "alpha": 0.01 / 3} | few)
     assert proposed(forest, {"alpha": 0.04, "map__n_components": 90}) == [{"alpha": 0.01} | few]
@@ -248,12 +252,13 @@ def test_a_forest_meets_the_others_with_all_the_trees_there_is_time_for(clock):
 def test_a_forest_grows_into_the_time_that_is_left():
     forest = KernelClassifier(map=ForestFeatures(24))
     winner = runner_with(forest, {"map__n_components": 30})  # which took one second for 100 rows
-    outcome = Outcome(winner, forest, {}, 100, "", [])
-    assert outcome.grown(200, seconds=2.0).map.n_components == 24
+    outcome = of_runner(winner, 200, np.arange(10), "", [])
+    assert outcome.grown(200, seconds=2.0).map.n_components == 30
     assert outcome.grown(200, seconds=5.0).map.n_components == 60
     assert outcome.params == {"map__n_components": 60}
     linear = LinearClassifier()
-    assert Outcome(runner_with(linear, {}), linear, {}, 100, "", []).grown(200, 9.0) is linear
+    other = of_runner(runner_with(linear, {}), 200, np.arange(10), "", [])
+    assert other.grown(200, 9.0).get_params() == linear.get_params()
 
 
 def test_settings_are_tried_once_and_few_of_them_on_few_rows():
@@ -294,7 +299,7 @@ def test_units_are_settled_first():
 def test_fits_side_by_side_find_the_same_kind():
     y = (BOARD == "in").astype(int)
     learners = {"linear": LinearClassifier(), "kernel": KernelClassifier(random_state=0)}
-    assert race(learners, X, y, deadline=60.0, jobs=3).name == "kernel"
+    assert "kernel" in race(learners, X, y, deadline=60.0, jobs=3).name
 
 
 def test_a_failure_beyond_bad_settings_is_not_hidden():
@@ -312,8 +317,8 @@ def test_nearly_all_rows_need_no_other_fit():
     many = rng.normal(size=(450_000, 2))
     y = (many[:, 0] + rng.normal(size=450_000) > 0).astype(int)
     auto = AutoClassifier(budget=60, learners=["linear"], random_state=0).fit(many, y)
-    held, validation = 20_000, 20_000
-    assert auto.rows_ == 450_000 - held - validation
+    judges = 430_000 / 22  # 20,000 rows are held out, and at most as many judge
+    assert auto.rows_ == pytest.approx(430_000 - judges, abs=1)
 
 
 class Slow(LinearClassifier):
@@ -375,7 +380,9 @@ def test_a_race_grows_by_steps_of_about_four(n):
         def search_space(self, X, y):
             return Space({})
 
-    run = Race({"cheap": Cheap()}, np.zeros((n, 1)), np.arange(n) % 2, None, False, 1e4, 0)
+    run = Race(
+        {"cheap": Cheap()}, np.zeros((n, 1)), np.arange(n) % 2, None, "classification", 1e4, 0
+    )
     sizes = sorted({trial.rows for trial in run.run().trials})
     assert sizes[-1] == run.train.size
     growth = np.divide(sizes[1:], sizes[:-1])

@@ -1,4 +1,4 @@
-"""Several models as one: the pool against SciPy on the same problem, files, ONNX, absent classes."""
+"""Several models as one: the pool against SciPy, files, ONNX, absent classes."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_friedman1
+
 from thresher import (
     KernelClassifier,
     KernelRegressor,
@@ -81,7 +82,9 @@ def test_numbers_are_pooled_in_any_units(seed, scale, shift):
     plain = pool_numbers(said, y).scores(said)
     other = [scale * s + shift for s in said]
     turned = pool_numbers(other, scale * y + shift).scores(other)
-    np.testing.assert_allclose((turned - shift) / scale, plain, atol=1e-6 + 1e-9 * abs(shift / scale))
+    np.testing.assert_allclose(
+        (turned - shift) / scale, plain, atol=1e-6 + 1e-9 * abs(shift / scale)
+    )
     assert np.mean((plain[:, 0] - y) ** 2) <= np.mean((said[0][:, 0] - y) ** 2) + 1e-12
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -19,10 +19,13 @@ from thresher.estimators.linear import LinearModel
 from thresher.estimators.regressor import Regressor
 from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions
 from thresher.estimators.views import view
+from thresher.functions import LinearFunction
 from thresher.maps.base import FeatureMap
 from thresher.maps.foreign import Foreign
 from thresher.registry import MAPS, TASKS
-from thresher.solvers import Chunk, DirectLeastSquares, Result
+from thresher.solvers import Chunk, DirectLeastSquares, Result, Status
+from thresher.solvers.given import Given
+from thresher.solvers.stream import Stream
 
 __all__ = ["KernelClassifier", "KernelModel", "KernelRegressor"]
 
@@ -127,6 +130,21 @@ class KernelModel(LinearModel):
             X, labels, weight = X[kept], labels[kept], weight[kept]
         made.learn_weighted(X if units is None else units.matrix(X), labels, weight)
         return MapFront(units, made, rows.shape[1])
+
+    def assembled(self, made: FeatureMap, linear: LinearFunction, like: Any) -> Self:
+        """Take a map and the weights of its features that were learned elsewhere.
+
+        What else a fit leaves is that of ``like``, a model of the same rows.
+        """
+        for name in ("n_features_in_", "feature_names_in_", "classes_"):
+            if name in vars(like):
+                setattr(self, name, getattr(like, name))
+        problem = self.problem(made.width, np.dtype(np.float64), linear.outputs)
+        solver = Given(linear.coef, linear.intercept)
+        stream = Stream(problem, solver, solver.init(problem))
+        function = MapFront(None, made, like.n_features_in_).fold(linear)
+        self.keep(function, Status.COMPLETED, 1, stream)
+        return self
 
     def check_options(self) -> None:
         super().check_options()

@@ -119,7 +119,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     few: ClassVar[int | None] = None
     least: ClassVar[int] = 50
     #: how it takes part in a race, if it does
-    contestant: ClassVar[Contestant | None] = None
+    contestants: ClassVar[tuple[Contestant, ...]] = ()
     #: fitted attributes, in the order in which files keep them
     state_names: ClassVar[tuple[str, ...]] = ()
     random_state: Any

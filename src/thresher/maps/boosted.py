@@ -44,6 +44,7 @@ __all__ = ["BoostedFeatures"]
 _USUAL_ROUNDS = 100
 _MOST_FEATURES = 10_000  # in a race
 _MOST_BYTES = 4e9  # of sparse rows as dense ones
+_FEW_NUMBERS = 300_000  # of the rows, that one thread is as fast with as two
 _NEVER = 50.0  # what the score of a class without rows is below all others
 
 
@@ -84,8 +85,8 @@ class BoostedFeatures(LeafFeatures):
     20 trees True
     """
 
-    contestant = Contestant(
-        "boosted trees", {"map": "boosted"}, most_features=_MOST_FEATURES, scales=False
+    contestants = (
+        Contestant("boosted trees", {"map": "boosted"}, most_features=_MOST_FEATURES, scales=False),
     )
 
     def __init__(
@@ -123,7 +124,7 @@ class BoostedFeatures(LeafFeatures):
         grower = (HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier)(
             **self._checked_options(), random_state=self._seed()
         )
-        with threadpool_limits(threads(self.n_jobs), "openmp"):
+        with threadpool_limits(self._threads(X), "openmp"):
             grower.fit(_single(X), y, sample_weight=weight)
         # What scikit-learn pickles: it has no other way to its trees.
         grown = grower.__getstate__()
@@ -133,6 +134,10 @@ class BoostedFeatures(LeafFeatures):
         self._values = [values for _, values in trees]
         self._labels = None if numbers else grower.classes_
         return self
+
+    def _threads(self, X: Any) -> int:
+        """One for few numbers: threads would wait for each other longer than they work."""
+        return threads(self.n_jobs) if X.shape[0] * X.shape[1] > _FEW_NUMBERS else 1
 
     def _checked_options(self) -> dict[str, Any]:
         wanted, auto = self.n_components, isinstance(self.n_components, str)

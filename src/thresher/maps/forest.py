@@ -49,7 +49,7 @@ from thresher.registry import Contestant
 __all__ = ["ForestFeatures"]
 
 _USUAL_TREES = 50
-_MOST_TREES = 200
+_MOST_TREES = 400
 _MOST_FEATURES = 10_000  # in a race: beyond, most nodes would not meet one that matters
 _ROUTING = 0.1  # what a row costs a tree that was not grown on it, to what it costs one that was
 _DENSE_BYTES = 1e9  # up to which sparse rows are grown on as dense ones, which is faster
@@ -94,10 +94,17 @@ class ForestFeatures(LeafFeatures):
     """
 
     additive = True
-    few, least = 24, 8
-    contestant = Contestant(
-        "forest kernel", {"map": "forest"}, most_features=_MOST_FEATURES, scales=False
-    )
+    few, least = 100, 24
+    contestants = (
+        Contestant(
+            "forest kernel", {"map": "forest", "map__stretch": False, "map__max_features": "sqrt"},
+            most_features=_MOST_FEATURES, scales=False,
+        ),
+        Contestant(
+            "stretched forest", {"map": "forest", "map__max_features": 1.0},
+            most_features=_MOST_FEATURES, scales=False,
+        ),
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -80,7 +80,7 @@ class LocalNystroem(FeatureMap):
     """
 
     closer = 5.0  # ijcnn1 3, covtype 7
-    contestant = Contestant("local kernel", {"map": "local"})
+    contestants = (Contestant("local kernel", {"map": "local"}),)
     state_names = ("centres_", "landmarks_", "projections_", "sizes_", "kernel_")
 
     def __init__(

@@ -45,9 +45,10 @@ class Nystroem(FeatureMap):
 
     Parameters
     ----------
-    n_components : int, "auto" or "sqrt", default="auto"
+    n_components : int, "auto", "sqrt" or "full", default="auto"
         Number of landmarks; "auto": 4 sqrt(n) within 100 .. 2000, "sqrt": the fixed-size rule
-        sqrt(n), from 10,000 rows on sqrt(n) / 5.  Not used when ``landmarks`` is an array.
+        sqrt(n), from 10,000 rows on sqrt(n) / 5; "full": every row, up to 3000.  Not used when
+        ``landmarks`` is an array.
     kernel : {"rbf", "polynomial", "exponential", ...} or Kernel, default="rbf"
     gamma : float, "median", "loo" or None, default=None
         Width of the kernel; None: the object's own, or "median" for a name; "loo": the one of five
@@ -80,7 +81,13 @@ callable, default="uniform"
     (1797, 50)
     """
 
-    contestant = Contestant("kernel")
+    contestants = (
+        Contestant("kernel"),
+        Contestant(
+            "least-squares kernel",
+            {"loss": "least_squares", "gamma": "loo", "n_components": "full"},
+        ),
+    )
     state_names = ("landmarks_", "projection_", "kernel_")
 
     def __init__(
@@ -113,7 +120,7 @@ callable, default="uniform"
             return self
         n = X.shape[0]
         m = subset_size(self.n_components, n)
-        if self.n_components not in ("auto", "sqrt") and self.n_components > n:
+        if not isinstance(self.n_components, str) and self.n_components > n:
             warnings.warn(
                 f"n_components={self.n_components} landmarks were asked for, but there are {n} "
                 "rows: all of them are used",

@@ -71,7 +71,7 @@ class TermFeatures(FeatureMap):
     uses_kernel = False
     by_columns = True
     unit = "weighted terms"
-    contestant = Contestant("weighted terms", {"map": "terms"}, rows="sparse", scales=False)
+    contestants = (Contestant("weighted terms", {"map": "terms"}, rows="sparse", scales=False),)
     usual_strength = 1.0  # there is no width: as for a linear model
     state_names = ("weights_", "entries_")
 

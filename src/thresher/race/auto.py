@@ -14,7 +14,9 @@ from thresher._threads import threads
 from thresher.estimators import input
 from thresher.estimators.calibration import calibrate
 from thresher.race.contestants import contestants
-from thresher.race.race import Outcome, Race
+from thresher.race.fitting import stop_after
+from thresher.race.outcome import Outcome
+from thresher.race.race import Race
 from thresher.race.runner import Trial
 
 __all__ = ["AutoClassifier", "AutoRegressor"]
@@ -33,17 +35,18 @@ class _Auto(BaseEstimator):
     _task: str
 
     def __init__(
-        self, budget: float = 60.0, *, learners: Any = None, n_jobs: int | None = -1,
-        random_state: Any = None, verbose: int = 0,
+        self, budget: float = 60.0, *, learners: Any = None, prefer: str = "accuracy",
+        n_jobs: int | None = -1, random_state: Any = None, verbose: int = 0,
     ):  # fmt: skip
         self.budget = budget
         self.learners = learners
+        self.prefer = prefer
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
-    def _race(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> tuple[Race, Any]:
-        """Fit and judge ``best_estimator_``; the winner as the race has judged it comes too."""
+    def _race(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> tuple[Race, Outcome]:
+        """Fit and judge ``best_estimator_``."""
         if not (np.isfinite(self.budget) and self.budget > 0.0):
             raise ValueError(f"budget must be a positive number of seconds, got {self.budget}")
         started = time.monotonic()
@@ -53,16 +56,16 @@ class _Auto(BaseEstimator):
         runners = self._runners(X, seed)
         deadline = started + _SETTING_OUT * self.budget
         race = Race(
-            runners, X[rest], y[rest], given, self._task == "regression", deadline, seed,
-            self._on_trial, threads(self.n_jobs), rows=y.size,
+            runners, X[rest], y[rest], given, self._task, deadline, seed, self._on_trial,
+            threads(self.n_jobs), rows=y.size, prefer=self.prefer,
         )  # fmt: skip
         outcome = race.run()
-        self.held_out_score_ = self._score(outcome.winner.model, X[held], y[held])
+        self.held_out_score_ = self._score(outcome.model, X[held], y[held])
         self.best_estimator_ = self._final(X, y, weight, outcome, race, started)
         self.learner_, self.best_params_ = outcome.name, outcome.params
         self.reason_, self.trials_ = outcome.reason, [t.as_dict() for t in outcome.trials]
         self.seconds_ = time.monotonic() - started
-        return race, outcome.winner.model
+        return race, outcome
 
     def _runners(self, X: Any, seed: int) -> dict[str, Any]:
         known = contestants(
@@ -93,31 +96,31 @@ class _Auto(BaseEstimator):
         The last fit has seen the rows that the winner was judged on: one that does clearly worse on
         them nevertheless has gone wrong.
         """
-        judged, self.rows_ = outcome.winner, outcome.rows
+        self.rows_ = outcome.rows
         left, rows = started + self.budget - time.monotonic(), int(y.size)
-        while rows >= _MORE * outcome.rows and judged.again(rows) > left:
+        while rows >= _MORE * outcome.rows and outcome.again(rows) > left:
             rows = int(0.9 * rows)
         seen = outcome.rows == race.train.size and not race.refit
         if seen or rows < _MORE * outcome.rows:
-            return judged.model
+            return outcome.model
         part = np.random.default_rng([seed_from(self.random_state), 2]).permutation(y.size)[:rows]
         some = slice(None) if rows == y.size else np.sort(part)
         given = None if weight is None else weight[some]
         model = self._fitted(outcome.grown(rows, left), X[some], y[some], given, started)
-        if race.is_worse(model, judged):
-            return judged.model
+        if race.is_worse(model, outcome):
+            return outcome.model
         self.rows_ = rows
         return model
 
     def _fitted(
         self, model: Any, X: Any, y: np.ndarray, weight: np.ndarray | None, started: float
     ) -> Any:
-        hard = started + 1.05 * self.budget
         jobs = {"n_jobs", "map__n_jobs"} & model.get_params().keys()
         model.set_params(**dict.fromkeys(jobs, self.n_jobs))
-        model.set_params(callbacks=[lambda event: time.monotonic() > hard])
+        stop_after(model, started + 1.05 * self.budget)
         model.fit(X, y, sample_weight=weight)
-        return model.set_params(callbacks=None)
+        stop_after(model, None)
+        return model
 
     def _score(self, model: Any, X: Any, y: np.ndarray) -> float:
         raise NotImplementedError
@@ -145,10 +148,10 @@ class _Auto(BaseEstimator):
 class AutoClassifier(ClassifierMixin, _Auto):
     """The best classifier in ``budget`` seconds, with calibrated probabilities.
 
-    Linear, sparse linear, multi-hyperplane, fixed-size kernel (also in cells, and of a forest) and
+    Linear, sparse linear, multi-hyperplane, fixed-size kernel (also in cells), forest, boosted and
     budgeted learners race, on sparse rows also a linear one on weighted terms (see
-    ``thresher.race``); where the best is not clearly better than a model of at most half its size,
-    that one is taken.
+    ``thresher.race``).  The best wins, or several of them together (``StackFeatures``), if that is
+    better on rows that none of them has seen.
 
     Parameters
     ----------
@@ -157,6 +160,9 @@ class AutoClassifier(ClassifierMixin, _Auto):
     learners : list of names, dict of estimators, or None, default=None
         Who races; None: all that fit the task and the rows, maps of your own that were registered
         as contestants too.
+    prefer : {"accuracy", "size"}, default="accuracy"
+        "size": one learner wins, and where the best is not clearly better than a model of at most
+        half its size, that one.
     n_jobs : int or None, default=-1
         Settings that are tried at a time, each in a thread; -1: as many as there are cores.
     random_state : int, RandomState or None, default=None
@@ -206,18 +212,18 @@ class AutoClassifier(ClassifierMixin, _Auto):
     def _score(self, model: Any, X: Any, y: np.ndarray) -> float:
         return float(np.mean(model.predict(X) == y))
 
-    def _calibrate(self, race: Race, judged: Any) -> None:
+    def _calibrate(self, race: Race, outcome: Outcome) -> None:
         """On the scores that the winner gave to rows it had not seen."""
-        rows = race.validation
-        scores = np.reshape(judged.decision_function(race.X[rows]), (rows.size, -1))
-        known = judged.classes_
-        codes = np.searchsorted(known, race.y[rows])
-        inside = np.isin(race.y[rows], known)
-        if known.size < self.classes_.size or np.unique(codes[inside]).size < 2:
+        rows, model, scores = outcome.judged, outcome.model, outcome.scores
+        if scores is None:  # a model that is not ours
+            scores = np.reshape(model.decision_function(race.X[rows]), (rows.size, -1))
+        codes = np.searchsorted(self.classes_, race.y[rows])
+        fits = scores.shape[1] == (self.classes_.size if self.classes_.size > 2 else 1)
+        if not fits or np.unique(codes).size < 2:
             self.calibrator_ = None
             return
-        weight = None if race.weight is None else race.weight[rows][inside]
-        self.calibrator_ = calibrate(scores[inside], codes[inside], weight, "sigmoid")
+        weight = None if race.weight is None else race.weight[rows]
+        self.calibrator_ = calibrate(scores, codes, weight, "sigmoid")
 
     def decision_function(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -234,9 +240,10 @@ class AutoClassifier(ClassifierMixin, _Auto):
 class AutoRegressor(RegressorMixin, _Auto):
     """The best regression in ``budget`` seconds.
 
-    Linear, sparse linear, fixed-size kernel (also in cells, and of a forest) and budgeted learners
-    race, on sparse rows also a linear one on weighted terms (see ``thresher.race``); where the best
-    is not clearly better than a model of at most half its size, that one is taken.
+    Linear, sparse linear, fixed-size kernel (also in cells), forest, boosted and budgeted learners
+    race, on sparse rows also a linear one on weighted terms (see ``thresher.race``).  The best
+    wins, or several of them together (``StackFeatures``), if that is better on rows that none of
+    them has seen.
 
     Parameters
     ----------
@@ -245,6 +252,9 @@ class AutoRegressor(RegressorMixin, _Auto):
     learners : list of names, dict of estimators, or None, default=None
         Who races; None: all that fit the task and the rows, maps of your own that were registered
         as contestants too.
+    prefer : {"accuracy", "size"}, default="accuracy"
+        "size": one learner wins, and where the best is not clearly better than a model of at most
+        half its size, that one.
     n_jobs : int or None, default=-1
         Settings that are tried at a time, each in a thread; -1: as many as there are cores.
     random_state : int, RandomState or None, default=None

@@ -29,8 +29,8 @@ def _entries() -> Iterator[tuple[str, Contestant]]:
         for entry in learner.contestants:
             yield name, entry
     for cls in MAPS.values():
-        if cls.contestant is not None:
-            yield "kernel", cls.contestant
+        for entry in cls.contestants:
+            yield "kernel", entry
 
 
 def _suits(entry: Contestant, sparse: bool, features: int) -> bool:
@@ -46,6 +46,7 @@ def _estimator(
     if entry.scales:
         return cls(**given, scale=not sparse)
     # The map as an object, so that its own parameters can be searched.
+    own = {name: given.pop(name) for name in list(given) if name.startswith("map__")}
     few = MAPS[given["map"]].few
     made = cls(**given, n_jobs=jobs, **({} if few is None else {"n_components": few})).make_map()
-    return cls(**given | {"map": made})
+    return cls(**given | {"map": made}).set_params(**own)

@@ -1,10 +1,11 @@
 """A race between learners under one clock: who is best on this data in the time there is?
 
 Runners are families of learners with search spaces.  All run on a small part of the rows first;
-those that are clearly behind drop out, the others go on with four times as many rows, and the time
-that remains is spent on settings of those in front.  Settings are judged on validation rows that
-no fit has seen; where there is time, the best of them meet again on others (``finals.py``).  Rows
-for an honest estimate of the winner must be kept away from the race by the caller.
+those that are clearly behind drop out, the others go on with four times as many rows.  On all rows
+everyone who is left is judged in as many folds as there is time for (``folds.py``), and the time
+that remains is spent on settings of those in front.  In the end, models that do better together
+than the best of them alone win together (``stacking.py``).  Rows for an honest estimate of the
+winner must be kept away from the race by the caller.
 
 Successive halving: Jamieson and Talwalkar (2016).  Unlike there, a part's time and not its number
 of settings is fixed, and a runner stays as long as it is within two standard errors of the best.
@@ -19,31 +20,34 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from thresher.race.capacity import capacity, grows, larger, rescaled, smaller
-from thresher.race.finals import Finals
+from thresher.race.capacity import grows, larger, smaller
 from thresher.race.fitting import Fitting, finish
+from thresher.race.folds import Folds
+from thresher.race.outcome import CLEARLY_MORE, Outcome, of_runner, of_stack
 from thresher.race.proposals import Proposals
-from thresher.race.runner import Runner, Trial
+from thresher.race.runner import Attempt, Runner
+from thresher.race.stacking import best_stack
 from thresher.search.significance import sign_test
 
-__all__ = ["Outcome", "Race"]
+__all__ = ["PREFERENCES", "Race"]
 
+PREFERENCES = ("accuracy", "size")
 _FIRST_ROWS, _GROWTH = 2000, 4
-_VALIDATION, _MOST_VALIDATION = 0.2, 20_000
-_SURE = 0.1  # a larger model must be better at this level, or the smaller one is taken
+_SURE = 0.1  # a larger model must be better at this level, where the smaller one is preferred
 _SMALLER = 0.5  # of the size of the best: less of a difference is not worth an error
 _NEARLY_ALL = 0.9  # share of the rows from which on a fit on all of them is not worth its time
 _LATER = 1.5  # every step has more of the time than the one before, by this factor
 _LOSS = attrgetter("loss")
 _LAST = 3.0  # fits on all rows, of the one in front, that time is kept back for
+_MEMBERS = 3  # of the learners in front, that time for a last fit is kept back for
 _SAFE, _BEHIND_SHARE = 0.8, 0.25  # of the time, for all the trees of who is in front, and others
-_CLEARLY_MORE = 1.2  # times the trees
+_FOR_FOLDS = 0.6  # of the time on all rows, that judging in more folds may take
 _FEW_SETTINGS = 10  # of everyone, on fewer rows than all: the lowest of many losses is luck
 _ONE_OF_MANY = 0.05  # of the time for settings on fewer rows than all: none may need more
 _TOO_LONG = 4.0  # times what is foreseen, after which a fit ends with the next pass
@@ -51,55 +55,34 @@ _UNKNOWN = 0.08  # share of the time after which one of unknown pace does
 _BEHIND = 2.0  # who is not in front may ask for time as if fits took so much longer
 
 
-class Outcome(NamedTuple):
-    """The winner with its settings for all rows, why it was taken, and everything tried."""
-
-    winner: Runner  # with the model that was judged
-    estimator: Any  # not fitted
-    params: dict[str, Any]
-    rows: int  # that the judged model was fitted on
-    reason: str
-    trials: list[Trial]
-
-    @property
-    def name(self) -> str:
-        return self.winner.name
-
-    def grown(self, rows: int, seconds: float) -> Any:
-        """The estimator for a fit on so many rows; a forest gets the trees there is time for."""
-        factor = _SAFE * seconds / self.winner.again(rows)
-        if grows(self.estimator) and factor > _CLEARLY_MORE:
-            assert self.winner.best is not None
-            more = larger(self.winner.estimator, self.winner.best.params, rows, factor)
-            trees = {name: more[name] for name in capacity(self.estimator, rows)}
-            self.params.update(trees)
-            self.estimator.set_params(**trees)
-        return self.estimator
-
-
 class Race:
     """Runs until ``deadline`` (of ``time.monotonic``), keeping time back for a fit on all rows.
 
     ``on_trial`` hears of every trial; ``jobs`` fits run at a time.  ``rows``: so many in all, those
     that the race does not get included; nearly all of them seen, the judged model will do and no
-    other fit follows.  None: there always is one, on the rows of the race.
+    other fit follows.  None: there always is one, on the rows of the race.  ``stacks``: several
+    models may win together.  ``prefer="size"``: one learner wins, and the smaller model if the best
+    is not clearly better.
     """
 
     def __init__(
         self, runners: dict[str, Any], X: Any, y: np.ndarray, weight: np.ndarray | None,
-        regression: bool, deadline: float, seed: int,
-        on_trial: Callable[[Trial], None] | None = None,
-        jobs: int = 1, rows: int | None = None,
+        task: str, deadline: float, seed: int, on_trial: Callable[..., None] | None = None,
+        jobs: int = 1, rows: int | None = None, stacks: bool = True, prefer: str = "accuracy",
     ):  # fmt: skip
+        if prefer not in PREFERENCES:
+            raise ValueError(f"prefer must be one of {', '.join(PREFERENCES)}, got {prefer!r}")
         self.runners = [Runner(name, clone(estimator)) for name, estimator in runners.items()]
-        self.deadline, self.rng = deadline, np.random.default_rng(seed)
+        self.deadline, self.rng, self.task = deadline, np.random.default_rng(seed), task
         self.X, self.y, self.weight = X, y, weight
-        self.train, self.validation = self._split(regression)
+        self.folds = Folds(y, task == "regression", self.rng)
+        self.train = self.folds.train(0)
+        self.used = 1  # folds that settings are judged in
         self.proposals = Proposals(X, y, self.train, self.rng)
-        self.fits = Fitting(X, y, weight, regression, jobs, on_trial)
-        self.finals = Finals(self.fits, self.train, self.validation)
+        self.fits = Fitting(X, y, weight, task == "regression", jobs, on_trial)
         self.rows = rows or self.y.size
         self.refit = rows is None or self.train.size < _NEARLY_ALL * rows
+        self.stacks, self.prefer = stacks and prefer != "size", prefer
 
     # ------------------------------------------------------------ the race
 
@@ -115,18 +98,13 @@ class Race:
                 alive = self._rung(alive, rows, patience=0.5**k, share=1.0 / later)
                 if not alive:
                     break
-            self.finals.run(alive, self._end(alive))
-        tried = [trial for runner in self.runners for trial in runner.trials]
         if not any(runner.best for runner in self.runners):
+            tried = [trial for runner in self.runners for trial in runner.trials]
             problems = {t.runner: t.problem for t in tried if t.problem}
             told = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
             told = told or "no time: raise the budget"
             raise ValueError(f"no learner could be fitted in the time given ({told})")
-        winner, reason = self._winner()
-        assert winner.best is not None
-        params = winner.units | rescaled(winner.best.params, winner.best.rows, self.rows)
-        estimator = clone(winner.estimator).set_params(**params)
-        return Outcome(winner, estimator, params, winner.best.rows, reason, tried)
+        return self._outcome()
 
     def _rung(self, alive: list[Runner], rows: int, patience: float, share: float) -> list[Runner]:
         """Everyone's best settings on so many rows, then new settings while the time lasts."""
@@ -148,8 +126,8 @@ class Race:
             last = alive[0].foreseen(alive[0].best.params, self.train.size)
             end = min(end, self.deadline - _LAST * last)
         elif alive:
+            self._judge_in_folds(alive)
             end = self._end(alive)
-            end -= self.finals.seconds(alive, end - time.monotonic())
         self._explore(alive, part, end)
         return self._in_sight(alive, rows, patience)
 
@@ -163,36 +141,100 @@ class Race:
         """With a smaller model where time is short, or not at all; stopped if it takes too long."""
         while params is not None and not self._time_for(runner, params, part.size):
             params = smaller(runner.estimator, params, part.size)
-        if params is not None:
-            now = time.monotonic()
-            longest = _UNKNOWN * (self.deadline - now)
-            if len(runner.trials) > 1:
-                foreseen = runner.foreseen(params, part.size)
-                longest = min(self.deadline - now, _TOO_LONG * foreseen, max(end - now, foreseen))
-            attempt = self.fits.attempt(runner, params, part, self.validation, now + longest)
-            with self.fits.lock:
-                runner.trials.append(attempt.trial)
-                if not attempt.trial.problem:
-                    runner.keep(attempt)
+        if params is None:
+            return
+        now = time.monotonic()
+        longest = _UNKNOWN * (self.deadline - now)
+        if len(runner.trials) > 1:
+            foreseen = runner.foreseen(params, part.size)
+            longest = min(self.deadline - now, _TOO_LONG * foreseen, max(end - now, foreseen))
+        attempt = self.fits.attempt(runner, params, part, self.folds.judges(0), now + longest)
+        if self.used > 1 and runner.may_be_best(attempt):
+            others = self._in_other_folds(runner, params, longest)
+            attempt = attempt.joined(others) if len(others) == self.used - 1 else attempt
+        with self.fits.lock:
+            runner.trials.append(attempt.trial)
+            runner.keep(attempt)
+
+    def _in_other_folds(
+        self, runner: Runner, params: dict[str, Any], longest: float
+    ) -> list[Attempt]:
+        """Fewer than all of them where the time runs out."""
+        found: list[Attempt] = []
+        for fold in range(1, self.used):
+            if time.monotonic() + runner.foreseen(params, self.train.size) > self.deadline:
+                break
+            found.append(self._in_fold(runner, params, fold, longest))
+        return found
+
+    def _in_fold(
+        self, runner: Runner, params: dict[str, Any], fold: int, longest: float
+    ) -> Attempt:
+        rows, judges = self.folds.train(fold), self.folds.judges(fold)
+        until = min(time.monotonic() + longest, self.deadline)
+        return self.fits.attempt(runner, params, rows, judges, until)
+
+    def _judge_in_folds(self, alive: list[Runner]) -> None:
+        """The best settings of everyone in the other folds, as many as there is time for.
+
+        Who needs more time than all the others together is left out, if that leaves more folds.
+        """
+        left = _FOR_FOLDS * (self._end(alive) - time.monotonic())
+        cost = {runner.name: self._cost(runner) for runner in alive}
+        alive = sorted(alive, key=lambda runner: cost[runner.name])
+        best = min(alive, key=_LOSS)
+        while True:
+            need = sum(cost[runner.name] for runner in alive)
+            more = min(int(left / max(need, 1e-9)), self.folds.count - 1)
+            slowest = alive[-1]
+            few = more < self.folds.count - 1 and cost[slowest.name] > need / 2.0
+            if not few or slowest is best:
+                break
+            alive = alive[:-1]
+        if more < 1:
+            return
+        self.used = 1 + more
+        found: dict[str, list[Attempt]] = {runner.name: [] for runner in alive}
+
+        def judge(runner: Runner, fold: int) -> None:
+            assert runner.best is not None
+            found[runner.name].append(
+                self._in_fold(runner, runner.best.params, fold, self.deadline - time.monotonic())
+            )
+
+        for fold in range(1, self.used):  # fold by fold: everyone has met the same rows at any time
+            self.fits.all([(runner, partial(judge, runner, fold)) for runner in alive])
+        for runner in alive:
+            assert runner.top is not None
+            runner.keep(runner.top.joined(found[runner.name]))
+
+    def _cost(self, runner: Runner) -> float:
+        """Seconds of the clock that a fit of its best settings takes on the rows of a fold."""
+        return runner.again(self.train.size) / (1 if runner.is_wide else self.fits.jobs)
 
     def _end(self, alive: list[Runner]) -> float:
         """When it is time for a fit of those in front on all rows."""
-        last = max((r.again(self.rows) for r in alive), default=0.0)
-        return self.deadline - (last if self.refit else 0.0)
+        return self.deadline - self._last_fits(alive)
+
+    def _last_fits(self, alive: list[Runner]) -> float:
+        """Seconds for fits on all rows, of those in front that have met them."""
+        met = [r for r in alive if r.best is not None and r.best.rows == self.train.size]
+        front = sorted(met, key=_LOSS)[: _MEMBERS if self.stacks else 1]
+        return sum(runner.again(self.rows) for runner in front) if self.refit else 0.0
 
     def _full(self, runner: Runner, rows: int) -> dict[str, Any] | None:
         """On all rows, a forest with as many trees as the time allows, if these are clearly more.
 
-        Few trees were enough to be compared with few: now they meet machines of full size.
+        Fewer trees were enough to be compared with others: now they meet machines of full size.
         """
         best = runner.best
         if rows < self.train.size or not grows(runner.estimator) or best is None:
             return None
-        need = runner.again(rows) + (runner.again(self.rows) if self.refit else 0.0)
+        need = runner.again(rows) * self.folds.count + (runner.again(self.rows) * self.refit)
         share = _SAFE if runner is min(self.runners, key=_LOSS) else _BEHIND_SHARE
         factor = share * (self.deadline - time.monotonic()) / need
         params = larger(runner.estimator, best.params, rows, factor)
-        return params if factor > _CLEARLY_MORE else None
+        return params if factor > CLEARLY_MORE else None
 
     def _explore(self, alive: list[Runner], part: np.ndarray, end: float) -> None:
         """New settings, of those in front more often, until ``end``.
@@ -255,29 +297,59 @@ class Race:
         if len(runner.trials) < 2:
             now = then = sum(trial.seconds for trial in runner.trials)
         else:
-            now = runner.foreseen(params, rows)
+            now = runner.foreseen(params, rows) * self.used
             then = runner.foreseen(params, self.rows) if runner.most_rows >= enough else 0.0
         if not self.refit:
             then = 0.0
         need = (1.0 if runner is first else _BEHIND) * (now + then)
-        if self.refit and first.best is not None and first.best.rows == self.train.size:
-            need = max(need, now + first.again(self.rows))  # it may win, and will want its fit
+        need = max(need, now + self._last_fits(self.runners))  # who may win will want its fit
         return time.monotonic() + need < self.deadline
 
     # ------------------------------------------------------------ who wins
 
-    def _winner(self) -> tuple[Runner, str]:
-        """The best; a smaller model if the best is not clearly better.
+    def _outcome(self) -> Outcome:
+        """Several models together if they do better than the best of them; else the best."""
+        here = [r for r in self.runners if r.best is not None]
+        fully = [r for r in here if self._is_judged(r)]
+        best, reason = self._winner(fully or here)
+        assert best.best is not None
+        judged = self.folds.judged(best.best.folds)
+        trials = [trial for runner in self.runners for trial in runner.trials]
+        alone = of_runner(best, self.rows, judged, reason, trials)
+        if not self.stacks or len(fully) < 2:
+            return alone
+        classes = self.fits.classes
+        targets = np.searchsorted(classes, self.y[judged]) if classes.size else self.y[judged]
+        weight = None if self.weight is None else self.weight[judged]
+        stack = best_stack(fully, targets, weight, classes, self._can_fit)
+        if stack is None or stack.loss > best.loss:
+            return alone
+        reason = (
+            f"these {len(stack.members)} together had a loss of {stack.loss:.4g} on "
+            f"{judged.size} validation rows, {best.name} alone {best.loss:.4g}"
+        )
+        return of_stack(stack, self.task, self.rows, judged, reason, trials)
 
-        Of those in the final, if there was one, and on its rows; else on the validation rows.
-        """
-        final = [r for r in self.runners if r.final is not None]
-        here = final or [r for r in self.runners if r.best is not None]
+    def _is_judged(self, runner: Runner) -> bool:
+        best = runner.best
+        return best is not None and best.rows >= self.train.size and best.folds == self.used
+
+    def _can_fit(self, members: list[Runner]) -> bool:
+        """Whether there is time for a last fit of all these, if there is to be one."""
+        last = sum(runner.again(self.rows) for runner in members)
+        return not self.refit or time.monotonic() + last < self.deadline
+
+    def _winner(self, here: list[Runner]) -> tuple[Runner, str]:
+        """The best; if size counts, a smaller model where the best is not clearly better."""
         best = min(here, key=_LOSS)
+        assert best.top is not None
         for other in sorted(here, key=attrgetter("size")):
-            if other.size > _SMALLER * best.size:
+            if self.prefer != "size" or other.size > _SMALLER * best.size:
                 break
-            wins, losses, two_sided = sign_test(other.judged, best.judged)
+            assert other.top is not None
+            if other.top.misses.size != best.top.misses.size:
+                continue
+            wins, losses, two_sided = sign_test(other.top.misses, best.top.misses)
             p = 0.5 * two_sided if losses > wins else 1.0  # that the larger one is better
             if p > _SURE and other.loss <= best.loss + 2.0 * best.error:
                 reason = (
@@ -286,28 +358,16 @@ class Race:
                     f"{wins}, p = {p:.2f})"
                 )
                 return other, reason
-        rows = f"{best.judged.size} {'new' if final else 'validation'} rows"
-        return best, f"{best.name} had the lowest loss on {rows}, {best.loss:.4g}"
+        rows = best.top.misses.size
+        return best, f"{best.name} had the lowest loss on {rows} validation rows, {best.loss:.4g}"
 
-    def is_worse(self, model: Any, judged: Runner) -> bool:
-        """Whether a model errs on more of the validation rows than the runner's, clearly."""
-        misses = self.fits.misses(model, self.validation)
-        wins, losses, p = sign_test(misses, judged.top[0].misses)
+    def is_worse(self, model: Any, outcome: Outcome) -> bool:
+        """Whether a model errs on more of the validation rows than the one that won, clearly."""
+        misses = self.fits.misses(model, outcome.judged)
+        wins, losses, p = sign_test(misses, outcome.misses)
         return losses > wins and p < _SURE
 
     # ------------------------------------------------------------ rows
-
-    def _split(self, regression: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to fit on, in random order, and rows to judge on."""
-        n = self.y.size
-        rows = self.rng.permutation(n)
-        size = min(max(int(_VALIDATION * n), 1), _MOST_VALIDATION)
-        if n < 10:
-            raise ValueError(f"{n} rows are too few to choose a learner")
-        train = rows[size:]
-        if not regression and np.unique(self.y[train]).size < 2:
-            raise ValueError("the rows hold one class only, or one member of the other")
-        return train, rows[:size]
 
     def _sizes(self) -> list[int]:
         """Numbers of rows, about ``_GROWTH`` times more at each step, the last are all."""

@@ -11,14 +11,11 @@ import numpy as np
 from thresher.race.capacity import work
 from thresher.search.records import plain
 
-__all__ = ["KEPT", "Attempt", "Runner", "Trial"]
-
-KEPT = 3  # settings that a runner may send to the final
-_SAME = 0.05  # share of the losses by which settings must differ to be others
+__all__ = ["Attempt", "Runner", "Trial"]
 
 
 class Trial(NamedTuple):
-    """One fit: who, with which settings, on how many rows, how well and how fast."""
+    """One setting: who, on how many rows, how well, how fast a fit, and in how many folds."""
 
     runner: str
     params: dict[str, Any]
@@ -27,6 +24,7 @@ class Trial(NamedTuple):
     seconds: float
     size: int
     problem: str = ""
+    folds: int = 1
 
     def as_dict(self) -> dict[str, Any]:
         params = {"learner": self.runner, **{k: plain(v) for k, v in self.params.items()}}
@@ -36,48 +34,67 @@ class Trial(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A trial with its model, and its loss on every row that it was judged on."""
+    """A trial, the model of its first fold, and losses and scores of the rows that judged it.
+
+    ``scores`` is None for models that are not ours, which no stack can hold.
+    """
 
     trial: Trial
     model: Any
     misses: np.ndarray
+    scores: np.ndarray | None
+
+    def joined(self, others: list[Attempt]) -> Attempt:
+        """With what the same settings did in other folds."""
+        every = [self, *others]
+        misses = np.concatenate([one.misses for one in every])
+        scores = [one.scores for one in every if one.scores is not None]
+        problem = next((one.trial.problem for one in every if one.trial.problem), "")
+        trial = self.trial._replace(
+            loss=math.inf if problem else float(np.mean(misses)), folds=len(every), problem=problem
+        )
+        whole = np.concatenate(scores) if len(scores) == len(every) else None
+        return Attempt(trial, self.model, misses, whole)
 
 
 @dataclass
 class Runner:
-    """A family of learners; ``top`` are its few best attempts, the very best first."""
+    """A family of learners, and the best that it has shown so far."""
 
     name: str
     estimator: Any
-    top: list[Attempt] = field(default_factory=list)
+    top: Attempt | None = None
     units: dict[str, Any] = field(default_factory=dict)  # {"scale": ...} once that is settled
     trials: list[Trial] = field(default_factory=list)
     asked: int = 0  # for settings, whether or not there was time to try them
-    final: np.ndarray | None = None  # losses of its best settings on the rows of the final
 
     def keep(self, attempt: Attempt) -> None:
-        """If it is among the best; one that has seen more rows need only be within their error.
-
-        Of two that err on nearly the same rows, the worse is of no use beside the other.
-        """
-        rivals = self.top
-        if self.best is not None and attempt.trial.rows > self.best.rows:
-            if attempt.trial.loss > self.best.loss + self.error:
-                return
-            rivals = []
-        top: list[Attempt] = []
-        for one in sorted([*rivals, attempt], key=lambda a: a.trial.loss):
-            if len(top) < KEPT and not any(_alike(one, better) for better in top):
-                top.append(one)
-        self.top = top  # at once: other threads look at the best meanwhile
+        """If it is the best; one that has seen more rows need only be within the best's error."""
+        if attempt.trial.problem:
+            return
+        if self.top is None or self.best is None:
+            self.top = attempt
+            return
+        one, best = attempt.trial, self.best
+        slack = self.error if one.rows > best.rows else 0.0
+        more_folds = one.rows == best.rows and one.folds > best.folds
+        if (one.folds >= best.folds and one.loss < best.loss + slack) or more_folds:
+            self.top = attempt
 
     def settle_units(self) -> None:
         """Whether to scale the features is settled by the first fits: widths depend on it."""
-        if self.best is not None and "scale" in self.best.params:
-            rest = dict(self.best.params)
+        if self.top is not None and "scale" in self.top.trial.params:
+            rest = dict(self.top.trial.params)
             self.units = {"scale": rest.pop("scale")}
             self.estimator.set_params(**self.units)
-            self.top = [self.top[0]._replace(trial=self.best._replace(params=rest))]
+            self.top = self.top._replace(trial=self.top.trial._replace(params=rest))
+
+    def may_be_best(self, attempt: Attempt) -> bool:
+        """Whether it is not behind the best on the rows of the first fold, but for chance."""
+        if self.top is None or attempt.trial.problem:
+            return not attempt.trial.problem
+        apart = attempt.misses - self.top.misses[: attempt.misses.size]
+        return bool(apart.mean() <= apart.std() / math.sqrt(apart.size))
 
     def foreseen(self, params: dict[str, Any], rows: int) -> float:
         """Seconds that a fit will probably take.
@@ -100,16 +117,7 @@ class Runner:
 
     @property
     def best(self) -> Trial | None:
-        return self.top[0].trial if self.top else None
-
-    @property
-    def model(self) -> Any:
-        return self.top[0].model
-
-    @property
-    def judged(self) -> np.ndarray:
-        """Its losses row by row, on the rows of the final if it was there."""
-        return self.top[0].misses if self.final is None else self.final
+        return None if self.top is None else self.top.trial
 
     @property
     def is_wide(self) -> bool:
@@ -122,7 +130,7 @@ class Runner:
 
     @property
     def loss(self) -> float:
-        return float(np.mean(self.judged)) if self.top else math.inf
+        return math.inf if self.best is None else self.best.loss
 
     @property
     def size(self) -> int:
@@ -132,8 +140,6 @@ class Runner:
     @property
     def error(self) -> float:
         """Standard error of its loss."""
-        return float(np.std(self.judged) / math.sqrt(max(self.judged.size, 1)))
-
-
-def _alike(one: Attempt, other: Attempt) -> bool:
-    return bool(np.abs(one.misses - other.misses).sum() <= _SAME * other.misses.sum())
+        if self.top is None:
+            return math.inf
+        return float(np.std(self.top.misses) / math.sqrt(max(self.top.misses.size, 1)))

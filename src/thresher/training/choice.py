@@ -33,7 +33,7 @@ class Choice(NamedTuple):
 
 def choose(
     intake: Intake, schema: Schema, classes: np.ndarray, budget: float, started: float, seed: int,
-    on_trial: Callable[[Trial], None],
+    on_trial: Callable[[Trial], None], prefer: str = "accuracy",
 ) -> Choice:  # fmt: skip
     """Race on the rows in memory; on the first rows where there are more than fit."""
     in_memory = intake.kept is not None
@@ -43,13 +43,15 @@ def choose(
     runners = contestants(schema.target.task, sparse, rows.X.shape[1], seed, cores())
     deadline = started + (_IN_MEMORY if in_memory else _STREAMED) * budget
     race = Race(
-        runners, rows.X, rows.labelled(classes), rows.weight, classes.size == 0, deadline, seed,
-        on_trial, cores(),
+        runners, rows.X, rows.labelled(classes), rows.weight, schema.target.task, deadline, seed,
+        on_trial, cores(), stacks=in_memory, prefer=prefer,
     )  # fmt: skip
     outcome = race.run()
-    estimator = outcome.estimator.set_params(**for_all_rows(outcome.params, rows, intake))
+    estimator = outcome.estimator
     if in_memory:
         outcome.grown(rows.size, started + budget - time.monotonic())
+    else:
+        estimator.set_params(**for_all_rows(outcome.params, rows, intake))
     reason = outcome.reason
     if rows.described:
         reason += f"; chosen on {rows.described}, learned from all"

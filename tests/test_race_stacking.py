@@ -1,0 +1,179 @@
+"""Folds of a race, and models that win together."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
+
+from thresher import AutoClassifier, AutoRegressor, KernelClassifier, LinearClassifier
+from thresher.race.folds import Folds
+from thresher.race.race import Race
+from thresher.race.runner import Attempt, Runner, Trial
+from thresher.race.stacking import best_stack
+
+RNG = np.random.default_rng(0)
+
+
+# ---------------------------------------------------------------- folds
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(10, 300), st.integers(2, 5), st.integers(0, 2**16))
+def test_folds_part_the_rows_and_spread_the_classes(n, classes, seed):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(2), np.arange(2), rng.integers(classes, size=n - 4)])
+    folds = Folds(y, False, rng)
+    assert folds.count == 5
+    assert np.array_equal(np.sort(folds.judged(5)), np.arange(n))
+    for k in range(5):
+        assert np.array_equal(
+            np.sort(np.concatenate([folds.train(k), folds.judges(k)])), np.arange(n)
+        )
+        counts = np.bincount(y[folds.judges(k)], minlength=classes)
+        assert np.all(np.abs(counts - np.bincount(y, minlength=classes) / 5) <= 1.0)
+
+
+def test_many_rows_are_judged_on_one_part():
+    y = RNG.normal(size=450_000)
+    folds = Folds(y, True, np.random.default_rng(0))
+    assert folds.count == 1
+    assert 18_000 < folds.judges(0).size <= 20_000
+    first = folds.train(0)[:1000]  # a sample of all, not the first rows
+    assert 200_000 < first.mean() < 250_000
+
+
+def test_what_no_fold_can_judge_is_refused():
+    with pytest.raises(ValueError, match="9 rows are too few"):
+        Folds(np.arange(9) % 2, False, RNG)
+    with pytest.raises(ValueError, match="one class only"):
+        Folds(np.zeros(50), False, RNG)
+
+
+# ---------------------------------------------------------------- stacks
+
+Y = RNG.integers(2, size=2000)
+SIGNS = 2.0 * Y - 1.0
+LEFT = np.arange(2000) % 2 == 0
+CLASSES = np.array([0, 1])
+
+
+def runner(name, scores, seconds=1.0):
+    misses = ((scores > 0) != (Y == 1)).astype(float)
+    trial = Trial(name, {}, 2000, float(misses.mean()), seconds, 1)
+    return Runner(name, None, Attempt(trial, None, misses, scores[:, None]), trials=[trial])
+
+
+def noise(scale):
+    return scale * RNG.normal(size=2000)
+
+
+KNOWS_LEFT = runner("left", np.where(LEFT, 3.0 * SIGNS, 0.0) + noise(1.0))
+KNOWS_RIGHT = runner("right", np.where(LEFT, 0.0, 3.0 * SIGNS) + noise(1.0))
+USELESS = runner("useless", noise(1.0))
+
+
+def test_models_that_complete_each_other_win_together():
+    stack = best_stack([KNOWS_LEFT, USELESS, KNOWS_RIGHT], Y, None, CLASSES, lambda m: True)
+    assert [r.name for r in stack.members] in (["left", "right"], ["right", "left"])
+    assert stack.loss < 0.1 < 0.2 < min(KNOWS_LEFT.loss, KNOWS_RIGHT.loss)
+    labels = (stack.scores[:, 0] > 0).astype(int)
+    assert np.array_equal(stack.misses, (labels != Y).astype(float))
+
+
+def test_a_model_that_says_the_same_again_adds_nothing():
+    again = runner("again", KNOWS_LEFT.top.scores[:, 0] + noise(1e-3))
+    stack = best_stack([KNOWS_LEFT, again], Y, None, CLASSES, lambda m: True)
+    assert stack is None or stack.loss == pytest.approx(KNOWS_LEFT.loss, abs=0.01)
+
+
+def test_members_must_be_affordable_and_have_scores():
+    few = best_stack([KNOWS_LEFT, KNOWS_RIGHT], Y, None, CLASSES, lambda m: len(m) < 2)
+    assert few is None
+    foreign = runner("foreign", noise(1.0))
+    foreign.top = foreign.top._replace(scores=None)
+    assert best_stack([KNOWS_LEFT, foreign], Y, None, CLASSES, lambda m: True) is None
+
+
+def test_rows_with_weights_count_as_often():
+    """Where only the left rows count, only who knows them does."""
+    weight = np.where(LEFT, 1.0, 1e-9)
+    stack = best_stack([KNOWS_LEFT, KNOWS_RIGHT], Y, weight, CLASSES, lambda m: True)
+    if stack is not None:
+        weights = dict(zip([r.name for r in stack.members], stack.pool.weights, strict=True))
+        assert weights["left"] > 5 * weights["right"]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Every look at the clock takes a fiftieth of a second: no race depends on the machine."""
+    ticks = itertools.count()
+    fake = SimpleNamespace(monotonic=lambda: 0.02 * next(ticks))
+    for module in ("auto", "race", "fitting"):
+        monkeypatch.setattr(f"thresher.race.{module}.time", fake)
+    return fake
+
+
+DIGITS = tuple(part[:900] for part in load_digits(return_X_y=True))
+
+
+def test_a_race_ends_with_a_stack_whose_model_is_a_model(clock):
+    X, y = DIGITS
+    learners = {
+        "kernel": KernelClassifier(scale=True, random_state=0),
+        "forest": KernelClassifier(map="forest", random_state=0),
+    }
+    race = Race(learners, X, y, None, "classification", 100.0, 0, rows=900)
+    race._explore = lambda *_: None  # the defaults are enough
+    outcome = race.run()
+    assert race.used == 5
+    assert outcome.judged.size == 900
+    assert outcome.name in ("kernel + forest", "forest + kernel")
+    assert outcome.misses.mean() <= min(r.loss for r in race.runners)
+    made = outcome.model.map_
+    said = [f.scores(X) for f in made.functions_]
+    weights = np.asarray(outcome.estimator.map.weights)
+    expected = weights[0] * said[0] + weights[1] * said[1] + outcome.estimator.map.offsets
+    np.testing.assert_allclose(outcome.model.function_.scores(X), expected, rtol=1e-9)
+    fitted = outcome.estimator.fit(X, y)
+    assert np.mean(fitted.predict(X) == y) > 0.95
+
+
+def test_the_best_is_taken_by_itself_where_the_smaller_model_is_preferred(clock):
+    learners = {"kernel": KernelClassifier(scale=True), "forest": KernelClassifier(map="forest")}
+    race = Race(learners, *DIGITS, None, "classification", 30.0, 0, prefer="size")
+    race._explore = lambda *_: None
+    assert race.run().name in learners
+
+
+def test_auto_estimators_stack_and_calibrate(clock):
+    X, y = DIGITS
+    model = AutoClassifier(150, learners=["kernel", "forest kernel"], random_state=0)
+    model.fit(X[:600], y[:600])
+    assert " + " in model.learner_
+    assert model.best_params_["members"] == model.learner_.split(" + ")
+    proba = model.predict_proba(X[600:])
+    assert log_loss(y[600:], proba) < 0.4
+    assert model.score(X[600:], y[600:]) > 0.9  # by other writers
+    numbers = X[:, 20] + X[:, 30] * X[:, 40] / 16.0
+    regressor = AutoRegressor(60, learners=["linear", "forest kernel"], random_state=0)
+    regressor.fit(X[:600], numbers[:600])
+    assert regressor.score(X[600:], numbers[600:]) > 0.85
+    assert " + " in regressor.learner_
+
+
+def test_models_of_the_users_own_kind_race_alone(clock):
+    class Mine(LinearClassifier):
+        pass
+
+    X, y = (part[:300] for part in DIGITS)
+    learners = {"mine": Mine(), "kernel": KernelClassifier(random_state=0)}
+    race = Race(learners, X, y, None, "classification", 30.0, 0)
+    race._explore = lambda *_: None
+    assert race.run().name in learners
