@@ -31,7 +31,7 @@ def load(name: str) -> Split:
     """Train and test parts; features float32, labels as integers."""
     raw = read(_FOLDERS.get(name, name))
     if name == "covtype":
-        return _halves(_standardised(_covtype(raw)), (raw["y"] == 2).astype(int))
+        return _halves(_standardised(covtype_columns(raw)), (raw["y"] == 2).astype(int))
     if name == "cod_rna":
         return _halves(raw["X"], (raw["y"] > 0).astype(int))
     X, y, X_test, y_test = (raw[key] for key in ("X_train", "y_train", "X_test", "y_test"))
@@ -60,7 +60,7 @@ def read(folder: str) -> dict[str, Any]:
     return content
 
 
-def _covtype(raw: dict[str, Any]) -> np.ndarray:
+def covtype_columns(raw: dict[str, Any]) -> np.ndarray:
     def one_hot(codes: np.ndarray, k: int) -> np.ndarray:
         return np.eye(k, dtype=np.float32)[codes - codes.min()]
 

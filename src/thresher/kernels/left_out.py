@@ -7,7 +7,7 @@ all rows:
 .. math:: y_i - \frac{y_i - (H y)_i}{1 - H_{ii}}.
 
 One eigendecomposition of K serves every ridge, so that a width costs O(n^3) with all of them; a
-sample of a thousand rows is enough to tell widths apart.  Reference: Allen, The relationship
+sample of some hundred rows is enough to tell widths apart.  Reference: Allen, The relationship
 between variable selection and data augmentation, Technometrics (1974); Rifkin and Lippert, Notes on
 regularized least squares (2007).
 """
@@ -27,7 +27,7 @@ from thresher.kernels.width import median_gamma
 
 __all__ = ["kernel_by_left_out"]
 
-_SAMPLE = 1000
+_SAMPLE = 700
 _WIDTHS = 4.0 ** np.arange(-2, 3)  # times the median heuristic's gamma
 _RIDGES = 10.0 ** np.arange(-4.0, 1.6, 0.5)
 _SQUARES = 1e-3  # of the squared misses: they decide between settings with equal errors

@@ -52,7 +52,7 @@ class Nystroem(FeatureMap):
     kernel : {"rbf", "polynomial", "exponential", ...} or Kernel, default="rbf"
     gamma : float, "median", "loo" or None, default=None
         Width of the kernel; None: the object's own, or "median" for a name; "loo": the one of five
-        with which least squares does best on rows that are left out, of a sample of at most 1000.
+        with which least squares does best on rows that are left out, of a sample of at most 700.
     landmarks : {"uniform", "entropy", "kmeans", "kmedoids", "leverage", "margin"}, array or \
 callable, default="uniform"
         How landmarks are chosen (``thresher.maps.landmarks`` says when which one pays), the

@@ -32,7 +32,7 @@ from thresher.race.folds import Folds
 from thresher.race.outcome import CLEARLY_MORE, Outcome, of_runner, of_stack
 from thresher.race.proposals import Proposals
 from thresher.race.runner import Attempt, Runner
-from thresher.race.stacking import best_stack
+from thresher.race.stacking import Stack, best_stack
 from thresher.search.significance import sign_test
 
 __all__ = ["PREFERENCES", "Race"]
@@ -45,7 +45,7 @@ _NEARLY_ALL = 0.9  # share of the rows from which on a fit on all of them is not
 _LATER = 1.5  # every step has more of the time than the one before, by this factor
 _LOSS = attrgetter("loss")
 _LAST = 3.0  # fits on all rows, of the one in front, that time is kept back for
-_MEMBERS = 3  # of the learners in front, that time for a last fit is kept back for
+_LOOK_AGAIN = 0.2  # of the time that is left, after which to see who is in front
 _SAFE, _BEHIND_SHARE = 0.8, 0.25  # of the time, for all the trees of who is in front, and others
 _FOR_FOLDS = 0.6  # of the time on all rows, that judging in more folds may take
 _FEW_SETTINGS = 10  # of everyone, on fewer rows than all: the lowest of many losses is luck
@@ -78,6 +78,7 @@ class Race:
         self.folds = Folds(y, task == "regression", self.rng)
         self.train = self.folds.train(0)
         self.used = 1  # folds that settings are judged in
+        self.likely: list[Runner] = []  # who would win together now
         self.proposals = Proposals(X, y, self.train, self.rng)
         self.fits = Fitting(X, y, weight, task == "regression", jobs, on_trial)
         self.rows = rows or self.y.size
@@ -127,7 +128,8 @@ class Race:
             end = min(end, self.deadline - _LAST * last)
         elif alive:
             self._judge_in_folds(alive)
-            end = self._end(alive)
+            self._explore_to_the_end(alive)
+            return alive
         self._explore(alive, part, end)
         return self._in_sight(alive, rows, patience)
 
@@ -212,14 +214,29 @@ class Race:
         """Seconds of the clock that a fit of its best settings takes on the rows of a fold."""
         return runner.again(self.train.size) / (1 if runner.is_wide else self.fits.jobs)
 
+    def _explore_to_the_end(self, alive: list[Runner]) -> None:
+        """On all rows.  Whom time is kept back for is looked at again as new settings come in."""
+        while True:
+            stack = self._stack()
+            self.likely = [] if stack is None else stack.members
+            now, end, tried = time.monotonic(), self._end(alive), self._tried()
+            if now >= end:
+                return
+            self._explore(alive, self.train, min(end, now + _LOOK_AGAIN * (self.deadline - now)))
+            if self._tried() == tried:
+                return
+
+    def _tried(self) -> int:
+        return sum(len(runner.trials) for runner in self.runners)
+
     def _end(self, alive: list[Runner]) -> float:
         """When it is time for a fit of those in front on all rows."""
         return self.deadline - self._last_fits(alive)
 
     def _last_fits(self, alive: list[Runner]) -> float:
-        """Seconds for fits on all rows, of those in front that have met them."""
+        """Seconds for the last fit, on all rows, of those who will probably have it."""
         met = [r for r in alive if r.best is not None and r.best.rows == self.train.size]
-        front = sorted(met, key=_LOSS)[: _MEMBERS if self.stacks else 1]
+        front = self.likely or sorted(met, key=_LOSS)[:1]
         return sum(runner.again(self.rows) for runner in front) if self.refit else 0.0
 
     def _full(self, runner: Runner, rows: int) -> dict[str, Any] | None:
@@ -315,20 +332,26 @@ class Race:
         assert best.best is not None
         judged = self.folds.judged(best.best.folds)
         trials = [trial for runner in self.runners for trial in runner.trials]
-        alone = of_runner(best, self.rows, judged, reason, trials)
-        if not self.stacks or len(fully) < 2:
-            return alone
-        classes = self.fits.classes
-        targets = np.searchsorted(classes, self.y[judged]) if classes.size else self.y[judged]
-        weight = None if self.weight is None else self.weight[judged]
-        stack = best_stack(fully, targets, weight, classes, self._can_fit)
-        if stack is None or stack.loss > best.loss:
-            return alone
+        stack = self._stack()
+        if stack is None:
+            return of_runner(best, self.rows, judged, reason, trials)
         reason = (
             f"these {len(stack.members)} together had a loss of {stack.loss:.4g} on "
             f"{judged.size} validation rows, {best.name} alone {best.loss:.4g}"
         )
         return of_stack(stack, self.task, self.rows, judged, reason, trials)
+
+    def _stack(self) -> Stack | None:
+        """Models that do better together than the best of them alone."""
+        fully = [r for r in self.runners if self._is_judged(r)]
+        if not self.stacks or len(fully) < 2:
+            return None
+        classes, judged = self.fits.classes, self.folds.judged(self.used)
+        targets = np.searchsorted(classes, self.y[judged]) if classes.size else self.y[judged]
+        weight = None if self.weight is None else self.weight[judged]
+        stack = best_stack(fully, targets, weight, classes, self._can_fit)
+        better = stack is not None and stack.loss <= min(runner.loss for runner in fully)
+        return stack if better else None
 
     def _is_judged(self, runner: Runner) -> bool:
         best = runner.best
