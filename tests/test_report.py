@@ -14,7 +14,16 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn import metrics as reference
 
-from thresher import ForestFeatures, LocalNystroem, TermFeatures, load_model, train
+from thresher import (
+    ForestFeatures,
+    KernelClassifier,
+    LinearClassifier,
+    LocalNystroem,
+    StackFeatures,
+    TermFeatures,
+    load_model,
+    train,
+)
 from thresher.cli import report as command
 from thresher.data import DataError
 from thresher.training.sampled import Sampled
@@ -363,6 +372,14 @@ MAPS = {
     "terms": TermFeatures(0.4),
     "forest": ForestFeatures(5, min_leaf=7, max_features=0.5, random_state=3),
     "local": LocalNystroem(20, cells=3, random_state=2),
+    "stack": StackFeatures(
+        [
+            LinearClassifier(scale=True, random_state=5),
+            KernelClassifier(map=ForestFeatures(4, random_state=3), random_state=1),
+        ],
+        weights=[0.75, 2.0],
+        offsets=[0.1],
+    ),
 }
 
 
@@ -382,6 +399,9 @@ def test_command_to_reproduce_gives_the_same_model(name, folder, models, tmp_pat
     app([*words[1:], "--quiet"], standalone_mode=False)
     again = load_model("again.thresher")
     assert np.array_equal(again.estimator.coef_, model.estimator.coef_)
+    known = {}
+    exec(recipe(model).code(), known)
+    assert np.array_equal(known["model"].estimator.coef_, model.estimator.coef_)
 
 
 def test_work_of_the_command(folder, models, tmp_path, capsys, monkeypatch):

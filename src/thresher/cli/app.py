@@ -173,9 +173,14 @@ def train(
                                   "on from there.", dir_okay=False, rich_help_panel=_TUNING)
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="Race all learners for 60s, 5m, ... and take the best; "
-                                 "finds --learner and its settings.", rich_help_panel=_RUN)
+        str | None, typer.Option(help="Race all learners for 60s, 5m, ... and take the best, or "
+                                 "several together; finds --learner and its settings.",
+                                 rich_help_panel=_RUN)
     ] = None,
+    prefer: Annotated[
+        str, typer.Option(help="Of --budget: accuracy, or size (one learner; the smaller model "
+                          "where the best is not clearly better).", rich_help_panel=_RUN)
+    ] = "accuracy",
     passes: Annotated[
         int | None, typer.Option(min=1, help="Over the data; by its size.",
                                     rich_help_panel=_RUN)
@@ -236,7 +241,8 @@ def train(
     params |= {"order": "sequential"} if sequential else {}
     work.train(
         data, {**reading, **columns}, {**params, **o.parse_assignments(assign)}, plugin,
-        json, quiet, learner=learner, budget=o.parse_seconds(budget), model=model,
+        json, quiet, learner=learner, budget=o.parse_seconds(budget), prefer=prefer,
+        model=model,
         passes=passes, holdout=holdout, memory=o.parse_size(memory), scan=scan, seed=seed,
         checkpoint=checkpoint, resume=resume, begun=begun, tune=tune, criterion=criterion,
         search=search, cv=o.parse_value(folds), study=study,

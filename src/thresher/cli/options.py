@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from thresher._durations import seconds_of
-from thresher.registry import LEARNERS, TASKS, Names
+from thresher.registry import LEARNERS, MAPS, TASKS, Names
 
 __all__ = ["data_options", "parse_assignments", "parse_size", "read_config"]
 
@@ -124,7 +124,10 @@ def parse_assignments(words: list[str]) -> dict[str, Any]:
 
 
 def parse_value(text: str | None) -> Any:
-    """A number, a word, a list or dictionary, or a term such as ``Pinball(tau=0.3)``."""
+    """A number, a word, a list or dictionary, or a term such as ``Pinball(tau=0.3)``.
+
+    Lists may hold learners and maps, as a stack's members do.
+    """
     if text is None:
         return None
     if text.lower() in ("true", "false", "none"):
@@ -133,8 +136,8 @@ def parse_value(text: str | None) -> Any:
         tree = ast.parse(text, mode="eval").body
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
-    if isinstance(tree, ast.Call):
-        return _term(tree)
+    if isinstance(tree, ast.Call) or _has_calls(tree):
+        return _argument(tree)
     try:
         return ast.literal_eval(tree)
     except (ValueError, TypeError):
@@ -142,20 +145,30 @@ def parse_value(text: str | None) -> Any:
 
 
 def _term(call: ast.Call) -> Any:
-    """Make one of the library's terms or solvers; nothing else can be called."""
+    """Make one of the library's terms, solvers, maps or learners; nothing else can be called."""
     from thresher import kernels, losses, penalties, schedules, solvers
 
     modules = (losses, penalties, kernels, solvers, schedules)
     known = {n: getattr(m, n) for m in reversed(modules) for n in m.__all__}
+    known |= {cls.__name__: cls for cls in (*MAPS.values(), *LEARNERS.kinds().values())}
     name = ast.unparse(call.func)
     if not isinstance(known.get(name), type):
-        raise ValueError(f"{name!r} is none of our losses, penalties, kernels, solvers, schedules")
+        raise ValueError(
+            f"{name!r} is none of our losses, penalties, kernels, solvers, schedules, maps or "
+            "learners"
+        )
     fields = {word.arg: _argument(word.value) for word in call.keywords if word.arg}
     return known[name](*map(_argument, call.args), **fields)
 
 
 def _argument(node: ast.expr) -> Any:
+    if isinstance(node, ast.List):
+        return [_argument(item) for item in node.elts]
     return _term(node) if isinstance(node, ast.Call) else ast.literal_eval(node)
+
+
+def _has_calls(tree: ast.expr) -> bool:
+    return isinstance(tree, ast.List) and any(isinstance(item, ast.Call) for item in tree.elts)
 
 
 def parse_size(text: str) -> int:

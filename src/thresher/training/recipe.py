@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
+
+from sklearn.base import BaseEstimator
 
 from thresher.registry import KERNELS, LOSSES, PENALTIES
 
@@ -64,12 +68,38 @@ class Recipe:
     def code(self, *after: str) -> str:
         """A Python program; ``after`` are its last lines."""
         data = repr(self.paths[0] if len(self.paths) == 1 else self.paths)
-        arguments = [data, *(f"{name}={value!r}" for name, value in self.arguments().items())]
-        terms = {type(v) for v in self.params.values()}
-        known = {cls for table in (LOSSES, PENALTIES, KERNELS) for cls in table.values()}
-        names = [*sorted(cls.__name__ for cls in terms & known), "train"]
+        arguments = [data, *(f"{name}={said(value)}" for name, value in self.arguments().items())]
+        names = [*sorted({cls.__name__ for cls in _classes(self.params)}), "train"]
         lines = [f"from thresher import {', '.join(names)}", "", "model = train("]
         return "\n".join([*lines, *(f"    {a}," for a in arguments), ")", *after, ""])
+
+
+def said(value: Any) -> str:
+    """As Python writes it, in one line; learners and maps by what differs from their defaults."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {said(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(said, value)) + "]"
+    if not isinstance(value, BaseEstimator):
+        return repr(value)
+    usual = signature(type(value)).parameters
+    given = value.get_params(deep=False).items()
+    told = [
+        f"{n}={said(v)}" for n, v in given if n != "callbacks" and said(v) != said(usual[n].default)
+    ]
+    return f"{type(value).__name__}({', '.join(told)})"
+
+
+def _classes(value: Any) -> Iterator[type]:
+    """Ours, that a program must import to say a value."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _classes(item)
+    elif isinstance(value, BaseEstimator):
+        yield type(value)
+        yield from _classes(value.get_params(deep=False))
+    elif any(type(value) in table.values() for table in (LOSSES, PENALTIES, KERNELS)):
+        yield type(value)
 
 
 def _option(name: str, value: Any) -> list[str]:
@@ -85,7 +115,7 @@ def _option(name: str, value: Any) -> list[str]:
 def _parameter(name: str, value: Any) -> list[str]:
     if name == "scale" and isinstance(value, bool):
         return _option(name, value)
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else said(value)
     if name in _OWN_OPTION:
         return [f"--{name.replace('_', '-')}", text]
     return ["--set", f"{name.replace('__', '.')}={text}"]

@@ -55,8 +55,8 @@ class Training:
 
     Parameters
     ----------
-    params, learner, budget, passes, holdout, memory, scan, seed, checkpoint, model, resume, tune,
-    criterion, search, cv, study, on_progress : as in :func:`train`
+    params, learner, budget, prefer, passes, holdout, memory, scan, seed, checkpoint, model, resume,
+    tune, criterion, search, cv, study, on_progress : as in :func:`train`
     terms : classes of the user's own that a checkpoint may name
     stop : asked now and then; True ends the training at the next good place
     begun : by ``time.perf_counter``, if the clock began before the data was open
@@ -65,6 +65,7 @@ class Training:
     params: dict[str, Any] = field(default_factory=dict)
     learner: str = "linear"
     budget: float | None = None
+    prefer: str = "accuracy"
     passes: int | None = None
     holdout: float = 0.1
     memory: int = MEMORY
@@ -108,8 +109,11 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
         it says otherwise or the rows are a sparse matrix.
     budget : float or None, default=None
         Seconds to spend in all: all learners race on the rows (on the first ones, where not all fit
-        in memory), and the best is trained on all; ``learner`` and ``params`` are then found and
-        not given.
+        in memory), and the best, or several of them together, are trained on all; ``learner`` and
+        ``params`` are then found and not given.
+    prefer : {"accuracy", "size"}, default="accuracy"
+        What a race with a ``budget`` is about; "size": one learner, and the smaller model where the
+        best is not clearly better.
     passes : int or None, default=None
         Over the data; None: by its size.
     holdout : float, default=0.1
@@ -230,7 +234,7 @@ class _Run:
         began = time.monotonic() - (time.perf_counter() - self.started)
         return choose(
             intake, self.schema, self.classes, budget, began, self.how.seed,
-            self._on_trial_of_race,
+            self._on_trial_of_race, self.how.prefer,
         )  # fmt: skip
 
     def _tune(self, intake: Intake, tuning: Tuning) -> Choice:
@@ -414,6 +418,8 @@ def _estimator(schema: Schema, how: Training) -> Any:
             raise ValueError("a budget finds the learner and its settings: do not give them too")
         if not how.budget > 0.0:
             raise ValueError(f"the budget must be a positive number of seconds, got {how.budget}")
+    elif how.prefer != "accuracy":
+        raise ValueError("prefer is about a race: give a budget with it")
     assert schema.target is not None
     estimator = LEARNERS.estimator(how.learner, schema.target.task)()
     params = {"random_state": how.seed, **how.params}
