@@ -27,7 +27,7 @@ _DENSE = 0.25  # share of stored elements from which on rows are taken as dense
 _BLOCK = 4096  # dense rows whose outer products are summed by one matrix product
 _LEAST = 1e-12  # of the bound of the curvature: what a row has where its loss is a straight line
 _FAR = 1e4  # squared mean over variance from which single precision does not do
-_SWEEPS = 200
+_SWEEPS, _FEW = 200, 10
 
 
 class Model(NamedTuple):
@@ -260,9 +260,12 @@ def _curvatures(y, weight, order, loss, p, n, out):
 
 
 def step_by_columns(
-    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, rough: bool
 ) -> np.ndarray:
-    """Where the model is smallest, without its matrix; the chosen weights there."""
+    """Where the model is smallest, without its matrix; the chosen weights there.
+
+    A few sweeps are enough (``rough``) while the working set still grows.
+    """
     rows, y, weight, order = chunk
     starts = np.zeros(model.chosen.size + 1, np.int64)
     _count(rows, order, model.place, starts)
@@ -274,14 +277,14 @@ def step_by_columns(
     target = w.copy()
     _descend_columns(
         starts, index, values, h, model.mean * model.level, model.mean, model.gradient,
-        model.diagonal, w, model.chosen, problem.penalty, target,
+        model.diagonal, w, model.chosen, problem.penalty, _FEW if rough else _SWEEPS, target,
     )  # fmt: skip
     return target
 
 
 @njit(cache=True, nogil=True)
 def _descend_columns(
-    starts, index, values, h, first, mean, gradient, diagonal, w, chosen, penalty, target
+    starts, index, values, h, first, mean, gradient, diagonal, w, chosen, penalty, sweeps, target
 ):
     """Coordinate descent through columns; ``target`` begins as w.
 
@@ -291,7 +294,7 @@ def _descend_columns(
     q, offset = np.zeros(h.size), 0.0
     awake = np.ones(chosen.size, np.bool_)
     everyone = True
-    for _ in range(_SWEEPS):
+    for _ in range(sweeps):
         largest, scale = 0.0, 0.0
         for a in range(chosen.size):
             curvature = diagonal[a]

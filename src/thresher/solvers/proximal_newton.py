@@ -138,7 +138,7 @@ class ProximalNewton(Solver):
         value += penalty_value(problem, s.w)
         chosen, complete = self._working_set(problem, s.w, gradient)
         model = model_of(problem, chunk, s.p, chosen, gradient)
-        target = self._target(problem, s, chunk, model)
+        target = self._target(problem, s, chunk, model, rough=not complete)
         delta = target - s.w[chosen]
         bias = model.bias(delta) if problem.fit_intercept else 0.0
         direction = np.zeros(d)
@@ -178,12 +178,12 @@ class ProximalNewton(Solver):
         return np.sort(np.concatenate([kept, newcomers])), newcomers.size == wanted.size
 
     def _target(
-        self, problem: Problem, s: ProximalNewtonState, chunk: Chunk, model: Model
+        self, problem: Problem, s: ProximalNewtonState, chunk: Chunk, model: Model, rough: bool
     ) -> np.ndarray:
         """Where the quadratic model is smallest."""
         w = s.w[model.chosen]
         if model.chosen.size > self.largest:
-            return step_by_columns(problem, chunk, s.p, model, w)
+            return step_by_columns(problem, chunk, s.p, model, w, rough)
         sample = self._hessian_rows(problem, s, chunk, model.chosen.size)
         return step_by_matrix(problem, chunk, s.p, model, w, sample)
 
