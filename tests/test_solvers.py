@@ -399,6 +399,26 @@ def test_dual_descent_reaches_a_small_duality_gap(name, parameters, lam, interce
     assert -1e-9 * primal <= gap <= 2e-6 * primal
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "seed", "tol"),
+    [("hinge", 10, 1e-4), ("hinge", 3, 1e-4), ("logistic", 33, 1e-4), ("squared_hinge", 18, 1e-2)],
+)
+def test_dual_descent_is_done_only_when_the_gap_is_as_small_as_asked(name, seed, tol, threads):
+    """Not the gap of the terms as rows were visited: that was up to twice too small."""
+    X, y = make_data(seed=seed)
+    problem = Problem(LOSSES[name](), L2(0.003), 12, tol=tol, seed=seed)
+    solver = DualDescent(threads=threads)
+    result = driver.learn(solver, problem, chunk_of(X, y), driver.Plan(3000))
+    assert result.status is Status.CONVERGED
+    Z = np.column_stack([X, np.ones(200)])
+    w, c = np.append(result.coef, result.intercept), 1 / (0.003 * 200)
+    primal = w @ w / 2 + c * np.sum(FORMULAS[name](y, Z @ w))
+    gap = primal + w @ w / 2 + c * np.sum(CONJUGATES[name](y, -result.state.dual / c))
+    assert gap <= tol * primal
+    assert result.residual == pytest.approx(gap / primal, rel=1e-6, abs=1e-12)
+
+
 def test_dual_descent_without_a_tolerance_still_reaches_the_optimum():
     """Rows that were put to rest too early must be woken even if no tolerance ever asks for it."""
     X, y = make_data()
