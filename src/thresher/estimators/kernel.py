@@ -118,6 +118,8 @@ class KernelModel(LinearModel):
         """Units and map, from the rows that count."""
         units = self.learn_units(rows, targets, weight, moments)
         made, X, labels = self.make_map(), matrix_of(rows), self._labels(targets)
+        if units is None and made.needs_units(X):
+            units = self._standard_units(rows, weight, moments)
         if weight is not None and not np.all(weight > 0.0):
             kept = np.flatnonzero(weight)
             X, labels, weight = X[kept], labels[kept], weight[kept]
