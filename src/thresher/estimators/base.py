@@ -298,7 +298,7 @@ class Learner(NestedParameters):
             self._feed.stream.update(chunk)
         function, stream = self._feed.stream.function(), self._feed.stream
         status = Status.COMPLETED
-        if not function.is_finite():
+        if not (function.is_finite() and stream.is_sound()):
             if not first:  # the last finite model stays
                 self._warn(Status.DIVERGED)
                 self.status_ = Status.DIVERGED
