@@ -216,6 +216,19 @@ def test_a_loss_that_is_straight_at_zero_has_a_sparse_model():
     assert value <= expected.fun * (1.0 + 1e-6)
 
 
+def test_an_intercept_on_its_way_is_not_an_all_zero_model():
+    """Far targets and a penalty that leaves no weight: the intercept takes some steps."""
+    X, _, score = data()
+    chunk = driver.whole(as_rows(X), 1e3 * score + 1e6)
+    for passes, status in ((2, Status.MAX_ITER), (100, Status.ALL_ZERO)):
+        problem = Problem(Huber(1.35), L1(1e3), 20, tol=1e-9)
+        result = driver.learn(ProximalNewton(), problem, chunk, driver.Plan(passes))
+        assert not np.any(result.coef)
+        assert result.status is status
+    best = np.median(1e3 * score + 1e6)
+    assert result.intercept == pytest.approx(best, abs=100.0)
+
+
 def huber(r, delta=1.35):
     return np.where(np.abs(r) <= delta, r**2 / 2, delta * (np.abs(r) - delta / 2))
 

@@ -207,7 +207,9 @@ def learn(
         before = stream.state
         stream.polish(chunk)
         function = function if stream.state is before else stream.function()
-        if not function.size and chunk.size and status is not Status.INTERRUPTED:
+        # Without weights an intercept may still be on its way: that is not converged.
+        ended = status not in (Status.INTERRUPTED, Status.MAX_ITER)
+        if not function.size and chunk.size and ended:
             status = Status.ALL_ZERO
     trace = tracer.records if tracer is not None else []
     return Result(function, status, outcome.passes, stream, outcome.residual, trace)
