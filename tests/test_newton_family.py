@@ -229,6 +229,15 @@ def test_an_intercept_on_its_way_is_not_an_all_zero_model():
     assert result.intercept == pytest.approx(best, abs=100.0)
 
 
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic(), LeastSquares()], ids=repr)
+def test_equal_targets_need_an_intercept_only(loss):
+    X, y, _ = data()
+    result, _ = solve(Newton(), loss, L2(0.1), X, np.full_like(y, -1.0), 1e-6)
+    assert result.status is not Status.ALL_ZERO
+    assert np.abs(result.coef).max() < 0.05
+    assert result.intercept < -0.99
+
+
 def huber(r, delta=1.35):
     return np.where(np.abs(r) <= delta, r**2 / 2, delta * (np.abs(r) - delta / 2))
 

@@ -207,12 +207,21 @@ def learn(
         before = stream.state
         stream.polish(chunk)
         function = function if stream.state is before else stream.function()
-        # Without weights an intercept may still be on its way: that is not converged.
-        ended = status not in (Status.INTERRUPTED, Status.MAX_ITER)
-        if not function.size and chunk.size and ended:
+        if not function.size and _should_have_weights(problem, chunk, status):
             status = Status.ALL_ZERO
     trace = tracer.records if tracer is not None else []
     return Result(function, status, outcome.passes, stream, outcome.residual, trace)
+
+
+def _should_have_weights(problem: Problem, chunk: Chunk, status: Status) -> bool:
+    """Whether a model without weights has ended where there was something to learn.
+
+    Its intercept may still be on its way; and it is all there is to say of equal targets, such as
+    those of a class without rows against the rest.
+    """
+    if not chunk.order.size or status in (Status.INTERRUPTED, Status.MAX_ITER):
+        return False
+    return not problem.fit_intercept or bool(np.ptp(chunk.y[chunk.order]) > 0.0)
 
 
 @dataclass
