@@ -4,11 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
-from conftest import make_data
+from conftest import FORMULAS, make_data
 from thresher import LinearClassifier, LinearRegressor
+from thresher._rows import as_rows
 from thresher.losses import EpsilonInsensitive, Hinge, LeastSquares, Logistic, Loss, SquaredHinge
 from thresher.penalties import L1, L2, Box, ElasticNet, WeightedL2
+from thresher.registry import LOSSES
 from thresher.solvers import (
     FOBOS,
     RDA,
@@ -16,10 +19,12 @@ from thresher.solvers import (
     DualDescent,
     Newton,
     Pegasos,
+    Problem,
     ProximalNewton,
     SmoothedNewton,
+    driver,
 )
-from thresher.solvers.auto import choose_solver, default_tolerance
+from thresher.solvers.auto import choose_solver, default_tolerance, largest_useful_strength
 
 
 @dataclass(frozen=True)
@@ -130,11 +135,74 @@ def test_default_alpha_of_l2_is_one_over_the_rows():
 def test_default_alpha_of_l1_is_a_hundredth_of_the_largest_useful_one(classes):
     X, _ = make_data(n=120, d=6, seed=3)
     y = np.arange(120) % classes
-    # The slope of the logistic loss at zero is -y/2.
-    signs = [np.where(y == c, 1.0, -1.0) for c in range(classes)]
-    largest = max(np.max(np.abs(X.T @ s)) / (2 * 120) for s in signs)
+    # At the best intercept without weights the logistic slopes are the classes' shares.
+    residuals = [(y == c) - np.mean(y == c) for c in range(classes)]
+    largest = max(np.max(np.abs(X.T @ r)) / 120 for r in residuals)
     model = LinearClassifier("logistic", penalty="l1", random_state=0).fit(X, y)
     assert model.penalty_.strength == pytest.approx(largest / 100, rel=1e-9)
+
+
+def _unequal(shift):
+    """Rows of unequal classes: the best intercept without weights is not zero."""
+    X, y = make_data(n=60, d=4, seed=3)
+    y[:25] = 1.0
+    return X + shift, y
+
+
+def _largest(loss, X, y):
+    return largest_useful_strength(Problem(loss, L1(0.0), 4), driver.whole(as_rows(X), y))
+
+
+@pytest.mark.parametrize("shift", [0.0, 5.0, 1e3])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "least_squares", "huber"])
+def test_the_largest_useful_strength_with_a_free_intercept(loss, shift):
+    """Against the slope of the published loss along each feature from its best intercept."""
+    X, y = _unequal(shift)
+    y = y if loss in ("logistic", "squared_hinge") else 5.0 * y + X[:, 0] - shift + 30.0
+
+    def mean(p):
+        return np.mean(FORMULAS[loss](y, p))
+
+    best = minimize_scalar(mean, bounds=(-50.0, 50.0), options={"xatol": 1e-12}).x
+    # Features about their mean: what they share is the intercept's, which has no slope.
+    around, h = X - X.mean(axis=0), 1e-5
+    slopes = [(mean(best + h * x) - mean(best - h * x)) / (2 * h) for x in around.T]
+    assert _largest(LOSSES[loss](), X, y) == pytest.approx(np.max(np.abs(slopes)), rel=1e-4)
+
+
+def test_the_largest_useful_strength_of_the_hinge_balances_the_classes():
+    """At its best intercept the larger class sits on the kink: slopes that sum to zero."""
+    X, y = _unequal(1e3)
+    few = min(np.sum(y > 0), np.sum(y < 0))
+    balanced = [y_i * few / np.sum(y == y_i) for y_i in y]
+    expected = np.max(np.abs(X.T @ balanced)) / y.size
+    assert _largest(Hinge(), X, y) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("factor", "empty"), [(1.01, True), (0.95, False)])
+def test_with_a_free_intercept_too_the_model_empties_there(factor, empty):
+    X, y = _unequal(5.0)
+    model = LinearClassifier("logistic", penalty="l1", alpha=factor * _largest(Logistic(), X, y))
+    if empty:
+        with pytest.warns(UserWarning, match="all-zero model"):
+            model.fit(X, y)
+    else:
+        model.fit(X, y)
+    assert (model.density_ == 0.0) is empty
+
+
+def test_a_single_class_has_no_useful_strength():
+    X, y = _unequal(5.0)
+    assert 0.0 <= _largest(Logistic(), X, np.ones_like(y)) < 1e-6
+
+
+def test_shifted_data_get_a_sparse_model_by_default():
+    X, y = make_data(n=120, d=6, seed=3)
+    near = LinearClassifier("logistic", penalty="l1").fit(X, y)
+    model = LinearClassifier("logistic", penalty="l1").fit(X + 1e4, y)
+    assert model.penalty_.strength == pytest.approx(near.penalty_.strength, rel=1e-6)
+    assert np.count_nonzero(model.coef_) == np.count_nonzero(near.coef_) > 0
+    np.testing.assert_allclose(model.coef_, near.coef_, atol=1e-3)
 
 
 @pytest.mark.parametrize(("factor", "empty"), [(1.02, True), (0.7, False)])

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from conftest import make_data
-from thresher import LinearClassifier, LinearRegressor, Status
+from thresher import KernelClassifier, LinearClassifier, LinearRegressor, Status
 from thresher.losses import EpsilonInsensitive, Hinge, Huber, Pinball, SquaredEpsilonInsensitive
 from thresher.penalties import L1, L2, Box, ElasticNet, WeightedL1, WeightedL2
 from thresher.registry import LEARNERS
@@ -390,14 +390,6 @@ EVERY_LEARNER = [
 ]
 
 
-# Known defects.
-IGNORANT = {
-    ("kernel", "fit"): "the mapped rows are asked whether they overflow, not the rows",
-    ("kernel", "partial_fit"): "the mapped rows are asked whether they overflow, not the rows",
-    ("hyperplanes", "partial_fit"): "weights stay finite where scores overflow: nobody asks",
-}
-
-
 def learned_by(learner, task, way, rows):
     y = Y if task == "classification" else X[:, 1] - X[:, 3]
     model = LEARNERS.estimator(learner, task)(random_state=0)
@@ -417,11 +409,18 @@ def test_every_learner_takes_large_features(learner, task, way):
 
 @pytest.mark.parametrize(("learner", "task", "way"), EVERY_LEARNER)
 @pytest.mark.parametrize("size", [1e160, 1e300])
-def test_every_learner_refuses_features_that_overflow(learner, task, way, size, request):
-    if (learner, way) in IGNORANT:
-        request.applymarker(pytest.mark.xfail(reason=IGNORANT[learner, way], strict=True))
+def test_every_learner_refuses_features_that_overflow(learner, task, way, size):
     with pytest.raises(ValueError, match=r"too large to (square|standardise)"):
         learned_by(learner, task, way, X * size)
+
+
+@pytest.mark.parametrize("rows", [X, sparse.csr_array(X)], ids=["dense", "csr"])
+def test_a_kernel_machine_refuses_rows_that_overflow_later(rows):
+    model = KernelClassifier(random_state=0).partial_fit(rows, Y, classes=[-1, 1])
+    known = model.decision_function(rows)
+    with pytest.raises(ValueError, match="too large to square"):
+        model.partial_fit(rows * 1e200, Y)
+    np.testing.assert_array_equal(model.decision_function(rows), known)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e200])

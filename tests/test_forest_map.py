@@ -6,10 +6,18 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor
 
-from thresher import ForestFeatures, KernelClassifier, KernelRegressor, LinearClassifier, train
+from thresher import (
+    ForestFeatures,
+    KernelClassifier,
+    KernelRegressor,
+    LinearClassifier,
+    load_model,
+    save_model,
+    train,
+)
 from thresher._random import generator
 from thresher._seed import seed_from
-from thresher.maps import forest, leaves
+from thresher.maps import BoostedFeatures, forest, leaves
 from thresher.maps.levels import Levels
 from thresher.solvers import AveragedSGD
 
@@ -366,3 +374,47 @@ def test_too_many_nodes(monkeypatch):
     monkeypatch.setattr(leaves, "LEAF", np.uint32(100))
     with pytest.raises(ValueError, match="nodes are too many: fewer trees"):
         ForestFeatures(5, random_state=0).fit(X, Y)
+
+
+# ------------------------------------------------ single precision
+
+
+@pytest.mark.parametrize("map_", ["forest", "boosted"])
+@pytest.mark.parametrize(
+    "moved", [lambda A: A + 1e9, lambda A: A * 1e-150, lambda A: A * 1e-60 + 1e-58],
+    ids=["offset", "tiny", "both"],
+)  # fmt: skip
+def test_values_that_singles_cannot_tell_apart_are_standardised(map_, moved, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 4))
+    y = (rows[:, 0] * rows[:, 1] > 0).astype(int)
+    near = KernelClassifier(map=map_, n_components=10, random_state=0).fit(rows, y)
+    model = KernelClassifier(map=map_, n_components=10, random_state=0).fit(moved(rows), y)
+    assert near.score(rows, y) > 0.9
+    assert model.score(moved(rows), y) > near.score(rows, y) - 0.05
+    save_model(model, tmp_path / "model.thresher")
+    again = load_model(tmp_path / "model.thresher")
+    assert np.array_equal(again.estimator.predict(moved(rows)), model.predict(moved(rows)))
+
+
+def test_tiny_values_of_sparse_rows_are_scaled():
+    rng = np.random.default_rng(0)
+    rows = sparse.random(400, 6, 0.5, random_state=1, data_rvs=rng.standard_normal).tocsr()
+    y = (rows[:, [0]].toarray() > 0).ravel().astype(int)
+    model = KernelClassifier(map="forest", n_components=10, random_state=0).fit(rows * 1e-60, y)
+    assert model.score(rows * 1e-60, y) > 0.95
+
+
+def test_ordinary_rows_keep_their_units():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 2)) * [1e-20, 1e20] + [0.0, 1e21]
+    assert leaves.blurred_column(rows) is None
+    model = KernelClassifier(map="forest", n_components=5, random_state=0)
+    assert model.fit(rows, (rows[:, 0] > 0).astype(int)).function_.units is None
+
+
+@pytest.mark.parametrize("cls", [ForestFeatures, BoostedFeatures])
+def test_maps_alone_refuse_values_that_singles_cannot_tell_apart(cls):
+    rows = np.column_stack([np.arange(60.0), 1e9 + np.arange(60.0) / 60.0])
+    with pytest.raises(ValueError, match=r"column 1 are too close .*scale=True"):
+        cls(3, random_state=0).fit(rows, np.arange(60) % 2)

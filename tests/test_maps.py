@@ -7,12 +7,15 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
+from thresher._random import generator
 from thresher.kernels import RBF, Exponential, Linear, Polynomial, Sigmoid
 from thresher.maps import EntropySample, FourierFeatures, Nystroem, gram
+from thresher.maps.entropy import entropy
 from thresher.maps.landmarks import (
     LANDMARKS,
     leverage_scores,
     lloyd,
+    medoids,
     nearest_rows,
     subset_size,
     weighted_draw,
@@ -188,6 +191,74 @@ def test_reservoir_is_uniform():
             reservoir.update(part)
         counts[reservoir.points[:, 0].astype(int)] += 1
     assert np.all(np.abs(counts - 80) < 5 * math.sqrt(80 * 0.8))
+
+
+def test_entropy_search_has_a_budget_and_stays_among_the_crowd():
+    """A tenth of the rows far out: the search without a budget takes hardly anything else."""
+    rng = np.random.default_rng(0)
+    far = rng.standard_normal((200, 3)) * 50.0
+    rows = rng.permutation(np.vstack([rng.standard_normal((1800, 3)), far]))
+    kernel = RBF(0.2)
+    start = entropy(kernel, rows, 40, seed=1, tries=0)
+    found = entropy(kernel, rows, 40, seed=1)
+    greedy = EntropySample(kernel, 40).update(rows).update(rows).points
+
+    def out(points):
+        return np.mean(np.linalg.norm(points, axis=1) > 10.0)
+
+    assert out(greedy) > 0.9
+    assert out(found) < 0.6
+    assert np.unique(found, axis=0).shape[0] == 40
+    assert gram(kernel, found).sum() < gram(kernel, start).sum()
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_random_swaps_are_those_that_raise_the_entropy(layout):
+    """The published search, one swap at a time from the full formula."""
+    rows, kernel, m = layout(X), RBF(0.2), 8
+    order = generator(3, 16).permutation(200)
+    rng = generator(3, 16)
+    rng.permutation(200)
+    places = rng.integers(m, size=30)
+    held = list(order[:m])
+    for candidate, r in zip(order[m : m + 30], places, strict=True):
+        swapped = [*held[:r], candidate, *held[r + 1 :]]
+        if gram(kernel, X[swapped]).sum() < gram(kernel, X[held]).sum():
+            held = swapped
+    found = entropy(kernel, rows, m, seed=3, tries=30)
+    found = found.toarray() if hasattr(found, "toarray") else found
+    np.testing.assert_array_equal(np.sort(found, axis=0), np.sort(X[held], axis=0))
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
+def test_medoids_cannot_be_bettered_within_their_cells(layout):
+    rows = layout(X)
+    start = nearest_rows(rows, lloyd(rows, 12, seed=0))
+    found = medoids(rows, X[:12] if layout is np.asarray else rows[:12], steps=50)
+    better = medoids(rows, start, steps=50)
+    if layout is not np.asarray:
+        found, better, start = found.toarray(), better.toarray(), start.toarray()
+    apart = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+
+    def cost(points):
+        return ((X[:, None] - points[None]) ** 2).sum(axis=2).min(axis=1).sum()
+
+    for points in (found, better):
+        cell = ((X[:, None] - points[None]) ** 2).sum(axis=2).argmin(axis=1)
+        for c, point in enumerate(points):
+            mine = np.flatnonzero(cell == c)
+            own = apart[np.ix_(mine, mine)].sum(axis=0)
+            here = ((X[mine] - point) ** 2).sum()
+            assert here <= own.min() * (1.0 + 1e-9)
+    assert cost(found) < cost(X[:12])
+    assert cost(better) <= cost(start)
+
+
+def test_a_cell_without_rows_keeps_its_medoid():
+    twice = X[[0, 0, 5]]
+    found = medoids(X, twice)
+    assert found.shape == (3, X.shape[1])
+    assert np.all(np.isfinite(found))
 
 
 def test_kmeans_lowers_the_quantisation_error():

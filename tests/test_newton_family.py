@@ -6,10 +6,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import minimize
 
 from thresher import LinearClassifier, LinearRegressor
 from thresher._rows import as_rows
-from thresher.losses import EpsilonInsensitive, Hinge, LeastSquares, Logistic, Pinball, SquaredHinge
+from thresher.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    LeastSquares,
+    Logistic,
+    Pinball,
+    SquaredHinge,
+)
 from thresher.penalties import L1, L2, Box, ElasticNet, Penalty, WeightedL1, WeightedL2
 from thresher.solvers import (
     Chunk,
@@ -136,6 +145,101 @@ def test_a_sampled_hessian_is_not_misled_by_rare_features(layout):
     assert few.status is Status.CONVERGED
     assert few.passes <= 20
     assert f_few == pytest.approx(f_all, rel=1e-5)
+
+
+def lasso_gap(X, y, w, intercept, strength):
+    """Objective of the lasso less that of its dual at the scaled residuals: a certificate."""
+    residual = y - X @ w - intercept
+    primal = residual @ residual / (2 * y.size) + strength * np.abs(w).sum()
+    dual = residual - residual.mean()  # the intercept asks for a sum of zero
+    dual = dual * min(1.0, strength / np.max(np.abs(X.T @ dual / y.size)))
+    return primal, primal - (dual @ y - dual @ dual / 2) / y.size
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_working_sets_of_any_size_reach_the_optimum(layout, dtype, shift):
+    """Ten times as many weights as the largest matrix: the duality gap says how good."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((250, 150)).astype(dtype) + dtype(shift)
+    y = (X - dtype(shift)) @ rng.standard_normal(150).astype(dtype)
+    y = y + 7.0 + 0.1 * rng.standard_normal(250)
+    solver = ProximalNewton(first=4, largest=12)
+    rows = X if layout is np.asarray else sparse.csr_array(X)
+    loss, tol = LeastSquares(), 1e-8 if dtype is np.float64 else 1e-6
+    result, _ = solve(solver, loss, L1(0.05), rows, y.astype(dtype), tol, dtype=dtype)
+    assert result.status is Status.CONVERGED
+    assert np.count_nonzero(result.coef) > 100
+    exact = np.float64(y.astype(dtype)), result.coef.astype(np.float64), result.intercept
+    primal, gap = lasso_gap(np.float64(X), *exact, 0.05)
+    slack = 1e-4 if dtype is np.float64 and not shift else 5e-3  # of single-precision weights
+    assert gap < slack * primal
+
+
+@pytest.mark.parametrize("largest", [8, 2000])
+def test_matrix_and_columns_lead_to_the_same_model(largest):
+    X, y, _ = data(d=60)
+    solver = ProximalNewton(first=4, largest=largest)
+    result, value = solve(solver, Logistic(), L1(0.002), X, y, 1e-10)
+    _, least = solve(ProximalNewton(), Logistic(), L1(0.002), X, y, 1e-10)
+    assert result.status is Status.CONVERGED
+    assert value == pytest.approx(least, rel=1e-6)
+    assert np.count_nonzero(result.coef) > 20
+
+
+@pytest.mark.parametrize("seed", [0, 1, 237, 287])
+def test_a_converged_model_lies_in_its_box(seed):
+    """A weight that rounding leaves outside has an infinite penalty."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((80, 7))
+    y = X @ rng.standard_normal(7) + rng.standard_normal(80)
+    low, high = -0.1 - 0.2 * rng.random(), 0.1 + 0.2 * rng.random()
+    result, value = solve(ProximalNewton(first=2), Huber(0.3), Box(low, high), X, y, 1e-9)
+    assert result.status is Status.CONVERGED
+    assert low <= result.coef.min()
+    assert result.coef.max() <= high
+    assert math.isfinite(value)
+
+
+def test_a_loss_that_is_straight_at_zero_has_a_sparse_model():
+    """Huber's with targets far beyond delta has no curvature at w = 0."""
+    X, _, score = data()
+    y = 1e4 * score + 3e4
+    result, value = solve(ProximalNewton(), Huber(1.35), L1(0.1), X, y, 1e-9)
+    assert result.status is Status.CONVERGED
+    expected = minimize(
+        lambda v: np.mean(huber(X @ v[:-1] + v[-1] - y)) + 0.1 * np.abs(v[:-1]).sum(),
+        np.append(1e4 * np.array([2.0, -1.5, 1.0, -0.5] + [0.0] * 16), 3e4 + 3e3),
+        method="Powell", options={"maxiter": 20000, "ftol": 1e-14, "xtol": 1e-12},
+    )  # fmt: skip
+    assert value <= expected.fun * (1.0 + 1e-6)
+
+
+def test_an_intercept_on_its_way_is_not_an_all_zero_model():
+    """Far targets and a penalty that leaves no weight: the intercept takes some steps."""
+    X, _, score = data()
+    chunk = driver.whole(as_rows(X), 1e3 * score + 1e6)
+    for passes, status in ((2, Status.MAX_ITER), (100, Status.ALL_ZERO)):
+        problem = Problem(Huber(1.35), L1(1e3), 20, tol=1e-9)
+        result = driver.learn(ProximalNewton(), problem, chunk, driver.Plan(passes))
+        assert not np.any(result.coef)
+        assert result.status is status
+    best = np.median(1e3 * score + 1e6)
+    assert result.intercept == pytest.approx(best, abs=100.0)
+
+
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic(), LeastSquares()], ids=repr)
+def test_equal_targets_need_an_intercept_only(loss):
+    X, y, _ = data()
+    result, _ = solve(Newton(), loss, L2(0.1), X, np.full_like(y, -1.0), 1e-6)
+    assert result.status is not Status.ALL_ZERO
+    assert np.abs(result.coef).max() < 0.05
+    assert result.intercept < -0.99
+
+
+def huber(r, delta=1.35):
+    return np.where(np.abs(r) <= delta, r**2 / 2, delta * (np.abs(r) - delta / 2))
 
 
 # ------------------------------------------------ the metric of the Gram matrix

@@ -16,7 +16,7 @@ from thresher import (
     TermFeatures,
 )
 from thresher.artifacts.onnx_graph import write_onnx
-from thresher.functions import Isotonic, LinearFunction, Link
+from thresher.functions import Isotonic, LinearFunction, Link, Sigmoids, VectorSoftmax
 from thresher.losses import Logistic, ModifiedHuber
 
 onnx = pytest.importorskip("onnx")
@@ -78,6 +78,14 @@ def test_classifiers(path, kind, loss):
 def test_calibrated_classifiers(path, kind, calibrate):
     X, y = labelled(kind)
     model = LinearClassifier(solver="newton", calibrate=calibrate).fit(X, y)
+    check(path, model, np.vstack([X, 50 * X, 0 * X]))
+
+
+@pytest.mark.parametrize("kind", [VectorSoftmax, Sigmoids])
+def test_calibrators_of_several_classes(path, kind):
+    X, y = labelled("three")
+    model = LinearClassifier(solver="newton", calibrate="sigmoid").fit(X, y)
+    model.calibrator_ = kind(np.array([1.0, 3.0, 0.5]), np.array([0.5, 0.0, -1.0]))
     check(path, model, np.vstack([X, 50 * X, 0 * X]))
 
 

@@ -150,12 +150,7 @@ class Learner(NestedParameters):
         """Those that ``scale`` asks for; "relevance" weighs them for the targets."""
         if not input.wants_units(self.scale, self.scales):
             return None
-        centre = not rows.is_sparse and self._centres()
-        if moments is None:
-            full = np.ones(rows.shape[0]) if weight is None else weight
-            units = input.learn_units(rows, full, centre)
-        else:
-            units = input.units_from(moments, centre)
+        units = self._standard_units(rows, weight, moments)
         if self.scale != "relevance":
             return units
         assert targets is not None
@@ -164,6 +159,13 @@ class Learner(NestedParameters):
         X = input.matrix_of(rows)
         weights = relevance(X, y, seed, rows=kept, convert=units.matrix)
         return units._replace(scale=units.scale * weights)
+
+    def _standard_units(self, rows: Rows, weight: np.ndarray | None, moments: Any) -> Units:
+        centre = not rows.is_sparse and self._centres()
+        if moments is not None:
+            return input.units_from(moments, centre)
+        full = np.ones(rows.shape[0]) if weight is None else weight
+        return input.learn_units(rows, full, centre)
 
     def _labels(self, targets: np.ndarray) -> np.ndarray:
         """As maps take them: whole numbers are classes."""
@@ -295,7 +297,7 @@ class Learner(NestedParameters):
             self._feed.stream.update(chunk)
         function, stream = self._feed.stream.function(), self._feed.stream
         status = Status.COMPLETED
-        if not function.is_finite():
+        if not (function.is_finite() and stream.is_sound()):
             if not first:  # the last finite model stays
                 self._warn(Status.DIVERGED)
                 self.status_ = Status.DIVERGED

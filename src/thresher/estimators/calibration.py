@@ -1,15 +1,15 @@
-"""Learning probabilities from scores: sigmoid (softmax for several classes) or isotonic."""
+"""Learning probabilities from scores: sigmoid (also for several classes) or isotonic."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import log_softmax, softmax
 
 from thresher._rows import Dense
-from thresher.functions import Isotonic, Sigmoid, Softmax
+from thresher.functions import Isotonic, Sigmoid, Sigmoids, Softmax, VectorSoftmax
 from thresher.losses import Logistic
 from thresher.penalties import L2
 from thresher.solvers import Newton, Problem, driver
@@ -20,7 +20,7 @@ METHODS = ("sigmoid", "isotonic")
 
 
 #: what a calibrator may be
-KINDS = (Sigmoid, Softmax, Isotonic)
+KINDS = (Sigmoid, Sigmoids, Softmax, VectorSoftmax, Isotonic)
 
 
 def calibrate(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None, method: str) -> Any:
@@ -30,7 +30,51 @@ def calibrate(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray | None, 
         return _isotonic(scores, codes, weight)
     if scores.shape[1] == 1:
         return _platt(scores[:, 0], codes == 1, weight)
-    return _temperature(scores, codes, weight)
+    return _several(scores, codes, weight)
+
+
+def _several(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> VectorSoftmax | Sigmoids:
+    """Vector scaling, or a sigmoid for each class where that has the smaller log loss.
+
+    Vector scaling starts at the best temperature and is never worse than it on these rows.
+    """
+    soft = _vector(scores, codes, weight)
+    each = [_platt(column, codes == c, weight) for c, column in enumerate(scores.T)]
+    apart = Sigmoids(np.array([s.slope for s in each]), np.array([s.offset for s in each]))
+    chosen = np.arange(codes.size), codes
+    with np.errstate(divide="ignore"):
+        losses = [-float(weight @ np.log(kind(scores)[chosen])) for kind in (soft, apart)]
+    return apart if losses[1] < losses[0] else soft
+
+
+def _vector(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> VectorSoftmax:
+    r"""Guo et al. (2017): softmax of a slope and an offset for each class, by the log loss.
+
+    .. math:: -\sum_i w_i \log\operatorname{softmax}(\tau a \circ s_i + b)_{y_i}
+              + \tfrac12\|a - 1\|^2 + \tfrac12\|b\|^2
+
+    around the best temperature tau: a unit normal prior of the log-odds, which the rows of a class
+    outweigh as soon as there are some.
+    """
+    weight = weight * (codes.size / float(weight.sum()))  # only their ratios matter
+    tau, k = _temperature(scores, codes, weight).slope, scores.shape[1]
+    chosen, steep = (np.arange(codes.size), codes), tau * scores
+
+    def cost(v: np.ndarray) -> tuple[float, np.ndarray]:
+        a, b = v[:k], v[k:]
+        odds = steep * a + b
+        value = -float(weight @ log_softmax(odds, axis=1)[chosen])
+        slopes = softmax(odds, axis=1)
+        slopes[chosen] -= 1.0
+        slopes *= weight[:, None]
+        own = np.append(a - 1.0, b)
+        gradient = np.append(np.sum(slopes * steep, axis=0), np.sum(slopes, axis=0)) + own
+        return value + 0.5 * float(own @ own), gradient
+
+    start = np.append(np.ones(k), np.zeros(k))
+    options = {"maxiter": 500, "ftol": 1e-12, "gtol": 1e-8}
+    best = minimize(cost, start, jac=True, method="L-BFGS-B", options=options).x
+    return VectorSoftmax(tau * best[:k], best[k:])
 
 
 def _isotonic(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Isotonic:

@@ -15,8 +15,8 @@ from thresher.functions import Units
 from thresher.solvers import Chunk
 
 __all__ = [
-    "check_weight", "checked_X", "checked_Xy", "learn_units", "matrix_of", "refuse_huge", "to_rows",
-    "units_from", "wants_units",
+    "check_weight", "checked_X", "checked_Xy", "learn_units", "matrix_of", "refuse_huge",
+    "refuse_overflow", "to_rows", "units_from", "wants_units",
 ]  # fmt: skip
 
 _CHECKS: dict[str, Any] = {
@@ -84,12 +84,22 @@ def refuse_huge(chunk: Chunk) -> None:
     rows: Any = chunk.rows
     stored = rows.data if rows.is_sparse else rows.X
     for name, values in (("X", stored), ("y", chunk.y)):
-        largest = max(float(np.max(values, initial=0.0)), -float(np.min(values, initial=0.0)))
-        if largest > limit:
-            raise ValueError(
-                f"{name} holds values up to {largest:.3g}, too large to square without overflow: "
-                "scale them (features: scale=True or a scaler before the model)"
-            )
+        _refuse_beyond(limit, name, values)
+
+
+def refuse_overflow(X: Any) -> None:
+    """Refuse rows, an array or a CSR matrix, whose squared distances overflow for certain."""
+    largest = float(np.finfo(X.dtype).max)
+    _refuse_beyond(0.25 * largest**0.5, "X", X.data if hasattr(X, "indptr") else X)
+
+
+def _refuse_beyond(limit: float, name: str, values: np.ndarray) -> None:
+    largest = max(float(np.max(values, initial=0.0)), -float(np.min(values, initial=0.0)))
+    if largest > limit:
+        raise ValueError(
+            f"{name} holds values up to {largest:.3g}, too large to square without overflow: "
+            "scale them (features: scale=True or a scaler before the model)"
+        )
 
 
 def wants_units(scale: Any, words: tuple[str, ...] = ()) -> bool:

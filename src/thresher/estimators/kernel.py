@@ -14,7 +14,7 @@ from thresher.dimensions import Int
 from thresher.estimators.base import Learner, Setup
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import Front, MapFront
-from thresher.estimators.input import matrix_of
+from thresher.estimators.input import matrix_of, refuse_overflow
 from thresher.estimators.linear import LinearModel
 from thresher.estimators.regressor import Regressor
 from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions
@@ -125,10 +125,15 @@ class KernelModel(LinearModel):
         """Units and map, from the rows that count."""
         units = self.learn_units(rows, targets, weight, moments)
         made, X, labels = self.make_map(), matrix_of(rows), self._labels(targets)
+        if units is None and made.needs_units(X):
+            units = self._standard_units(rows, weight, moments)
         if weight is not None and not np.all(weight > 0.0):
             kept = np.flatnonzero(weight)
             X, labels, weight = X[kept], labels[kept], weight[kept]
-        made.learn_weighted(X if units is None else units.matrix(X), labels, weight)
+        X = X if units is None else units.matrix(X)
+        if made.uses_kernel:
+            refuse_overflow(X)
+        made.learn_weighted(X, labels, weight)
         return MapFront(units, made, rows.shape[1])
 
     def assembled(self, made: FeatureMap, linear: LinearFunction, like: Any) -> Self:

@@ -22,7 +22,15 @@ maps, which units cannot be folded into, keep them.
 """
 
 from thresher.functions.base import Function, require
-from thresher.functions.calibration import Isotonic, Link, Sigmoid, Softmax, normalised
+from thresher.functions.calibration import (
+    Isotonic,
+    Link,
+    Sigmoid,
+    Sigmoids,
+    Softmax,
+    VectorSoftmax,
+    normalised,
+)
 from thresher.functions.expansion import Expansion
 from thresher.functions.linear import LinearFunction
 from thresher.functions.mapped import MappedFunction
@@ -38,8 +46,10 @@ __all__ = [
     "MappedFunction",
     "Planes",
     "Sigmoid",
+    "Sigmoids",
     "Softmax",
     "Units",
+    "VectorSoftmax",
     "normalised",
     "require",
 ]

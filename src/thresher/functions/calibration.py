@@ -13,7 +13,7 @@ from scipy.special import expit, softmax
 
 from thresher.functions.base import require
 
-__all__ = ["Isotonic", "Link", "Sigmoid", "Softmax", "normalised"]
+__all__ = ["Isotonic", "Link", "Sigmoid", "Sigmoids", "Softmax", "VectorSoftmax", "normalised"]
 
 
 class Sigmoid(NamedTuple):
@@ -77,6 +77,71 @@ class Softmax(NamedTuple):
     def to_onnx(self, graph: Any, scores: str, outputs: int) -> str:
         steep = graph.add("Mul", scores, graph.constant(float(self.slope)))
         return graph.add("Softmax", steep, axis=1)
+
+
+class VectorSoftmax(NamedTuple):
+    """Softmax of slopes * scores + offsets, a slope and an offset for each class.
+
+    Vector scaling (Guo et al., 2017): the offsets mend what one-vs-rest scores of frequent and rare
+    classes do not share.  The most probable class need not be that of the largest score.
+
+    Parameters
+    ----------
+    slopes, offsets : arrays of shape (outputs,)
+        Of the scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import VectorSoftmax
+    >>> soft = VectorSoftmax(np.array([1.0, 2.0, 1.0]), np.log([1.0, 1.0, 2.0]))
+    >>> soft(np.zeros((1, 3))).tolist()
+    [[0.25, 0.25, 0.5]]
+    """
+
+    slopes: np.ndarray
+    offsets: np.ndarray
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        return softmax(self.slopes * scores + self.offsets, axis=1)
+
+    def check(self, outputs: int) -> None:
+        require(outputs > 1, "a softmax needs several outputs")
+        _check_lines(self.slopes, self.offsets, outputs)
+
+    def to_onnx(self, graph: Any, scores: str, outputs: int) -> str:
+        return graph.add("Softmax", _lines_to_onnx(self, graph, scores), axis=1)
+
+
+class Sigmoids(NamedTuple):
+    """A sigmoid for each class against the rest, normalised to a distribution.
+
+    Parameters
+    ----------
+    slopes, offsets : arrays of shape (outputs,)
+        Of the scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.functions import Sigmoids
+    >>> Sigmoids(np.ones(2), np.zeros(2))(np.zeros((1, 2))).tolist()
+    [[0.5, 0.5]]
+    """
+
+    slopes: np.ndarray
+    offsets: np.ndarray
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        return normalised(expit(self.slopes * scores + self.offsets))
+
+    def check(self, outputs: int) -> None:
+        require(outputs > 1, "sigmoids of the classes need several outputs")
+        _check_lines(self.slopes, self.offsets, outputs)
+
+    def to_onnx(self, graph: Any, scores: str, outputs: int) -> str:
+        turned = _lines_to_onnx(self, graph, scores)
+        return graph.normalised(graph.add("Sigmoid", turned), outputs)
 
 
 class Isotonic(NamedTuple):
@@ -181,6 +246,18 @@ def normalised(table: np.ndarray) -> np.ndarray:
 
 def _is_number(value: Any) -> bool:
     return type(value) is float and bool(np.isfinite(value))
+
+
+def _check_lines(slopes: Any, offsets: Any, outputs: int) -> None:
+    for name, values in (("slopes", slopes), ("offsets", offsets)):
+        plain = isinstance(values, np.ndarray) and values.dtype.kind == "f"
+        fits = plain and values.shape == (outputs,) and bool(np.all(np.isfinite(values)))
+        require(fits, f"{name} must be {outputs} finite numbers")
+
+
+def _lines_to_onnx(lines: VectorSoftmax | Sigmoids, graph: Any, scores: str) -> str:
+    steep = graph.add("Mul", scores, graph.constant(lines.slopes[None]))
+    return graph.add("Add", steep, graph.constant(lines.offsets[None]))
 
 
 def _check_steps(x: Any, y: Any) -> None:

@@ -134,6 +134,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """The same for rows of these weights, none of them zero; most maps count each row once."""
         return self.learn(X, y)
 
+    def needs_units(self, X: Any) -> bool:
+        """Whether it can tell values of X apart in standardised units only."""
+        return False
+
     def features(self, X: Any, out: np.ndarray | None = None) -> Any:
         """``transform`` for rows that have been checked."""
         raise NotImplementedError

@@ -120,6 +120,7 @@ class BoostedFeatures(LeafFeatures):
             HistGradientBoostingRegressor,
         )
 
+        self.refuse_blurred(X)
         numbers = y.dtype.kind == "f"
         grower = (HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier)(
             **self._checked_options(), random_state=self._seed()

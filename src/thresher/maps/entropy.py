@@ -1,4 +1,4 @@
-r"""Subsets of large quadratic Renyi entropy, by swaps that cost one row of kernel values.
+r"""Subsets of large quadratic Renyi entropy, by swaps that cost one row of kernel values each.
 
 .. math:: H(S) = -\log \frac{1}{m^2} \sum_{i,j \in S} k(x_i, x_j)
 
@@ -8,9 +8,11 @@ with kernel row :math:`t_j = k(c, x_j)` the sum changes, when c replaces member 
 
 .. math:: -2 s_r + k_{rr} + 2 (\textstyle\sum_j t_j - t_r) + k_{cc},
 
-:math:`s_r` the kept row sums of the subset.  O(m) for *all* r at once: the candidate replaces the
-best of them, if any lowers the sum.  Candidates come in blocks, whose kernel values are two matrix
-products; a swap within the block moves one column between them.
+:math:`s_r` the kept row sums of the subset.  As published, the search starts at random rows and
+swaps a random member for a random outsider where that raises H, a limited number of times: the
+entropy of *any* m rows is largest among outliers, which are far from each other and from all that
+is to be learned, and a search without a budget ends there.  Candidates come in blocks, whose kernel
+values are two matrix products; a swap within the block moves one column between them.
 """
 
 from __future__ import annotations
@@ -26,13 +28,18 @@ from thresher.kernels import Kernel
 from thresher.kernels.gram import gram, self_values
 from thresher.kernels.matrices import stack
 
-__all__ = ["EntropySample", "entropy"]
+__all__ = ["CHANCES", "EntropySample", "entropy"]
 
 _BLOCK = 512
+#: swaps that are tried for each member: it is then the best of some six rows, not of all of them
+CHANCES = 5
 
 
 class EntropySample:
     """A subset of rows that is kept diverse as rows come by, once or several times.
+
+    A row replaces that member whose going raises the entropy most, O(m) for all members at once; so
+    all rows that come by lead among outliers.
 
     Parameters
     ----------
@@ -73,7 +80,14 @@ class EntropySample:
         if taken:
             self._fill(X[:taken])
         for start in range(taken, X.shape[0], _BLOCK):
-            self._offer(X[start : start + _BLOCK])
+            block = X[start : start + _BLOCK]
+            self._offer(block, np.full(block.shape[0], -1))
+        return self
+
+    def try_for(self, X: Any, members: np.ndarray) -> EntropySample:
+        """Offer row i of X in place of member ``members[i]`` alone."""
+        for start in range(0, X.shape[0], _BLOCK):
+            self._offer(X[start : start + _BLOCK], members[start : start + _BLOCK])
         return self
 
     def _fill(self, X: Any) -> None:
@@ -82,35 +96,40 @@ class EntropySample:
         self._sums = self._K.sum(axis=1)
         self._total = float(self._sums.sum())
 
-    def _offer(self, X: Any) -> None:
+    def _offer(self, X: Any, places: np.ndarray) -> None:
+        """Each row in turn, for the member at its place; -1: for the best one."""
         wide = X.astype(np.float64)
         members = np.arange(self.size)
         self._total, swaps = _swap(
             self._K, self._sums, self._total,
             gram(self.kernel, wide, self.points.astype(np.float64)), gram(self.kernel, wide),
-            self_values(self.kernel, wide), members,
+            self_values(self.kernel, wide), places, members,
         )  # fmt: skip
         if swaps:
             self.swaps += swaps
             self.points = stack(self.points, X)[members]
 
 
-def entropy(kernel: Kernel, X: Any, m: int, seed: int = 0, passes: int = 2) -> Any:
-    """m rows of X: a random start, then every row is offered ``passes`` times in random order."""
-    sample = EntropySample(kernel, m)
-    for number in range(passes):
-        before = sample.swaps
-        order = generator(seed, 16, number).permutation(X.shape[0])
-        for start in range(0, order.size, max(_BLOCK, m)):
-            sample.update(X[order[start : start + max(_BLOCK, m)]])
-        if number and sample.swaps == before:
-            break
+def entropy(kernel: Kernel, X: Any, m: int, seed: int = 0, tries: int | None = None) -> Any:
+    """m rows of X: random ones, and ``tries`` random swaps (None: five for each member)."""
+    rng = generator(seed, 16)
+    order = rng.permutation(X.shape[0])
+    sample = EntropySample(kernel, m).update(X[order[:m]])
+    outsiders = order[m:]
+    if outsiders.size:
+        tries = CHANCES * m if tries is None else tries
+        # Every outsider once, before any is offered again.
+        offered = np.resize(outsiders, tries)
+        sample.try_for(X[offered], rng.integers(m, size=tries))
     return sample.points
 
 
 @njit(cache=True, nogil=True)
-def _swap(K, sums, total, cross, among, own, members):
-    """Offer each candidate in turn; ``members[r]`` becomes m + c where candidate c is taken."""
+def _swap(K, sums, total, cross, among, own, places, members):
+    """Offer each candidate in turn; ``members[r]`` becomes m + c where candidate c is taken.
+
+    A candidate may take the place ``places[c]``, or any if that is -1.
+    """
     m = sums.size
     swaps = 0
     for c in range(own.size):
@@ -122,7 +141,8 @@ def _swap(K, sums, total, cross, among, own, members):
         if nearest <= 1e-10 * abs(own[c]):  # a member already: twice in, it would add nothing
             continue
         best, change = -1, -1e-12 * total
-        for r in range(m):
+        first, last = (0, m) if places[c] < 0 else (places[c], places[c] + 1)
+        for r in range(first, last):
             new = -2.0 * sums[r] + K[r, r] + 2.0 * (row - line[r]) + own[c]
             if new < change:
                 best, change = r, new

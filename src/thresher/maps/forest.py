@@ -133,6 +133,7 @@ class ForestFeatures(LeafFeatures):
         from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor  # slow to import
 
         options, seed = self._checked_options(X.shape[1]), self._seed()
+        self.refuse_blurred(X)
         X, levels = _for_growing(X, seed, self.stretch)
         cls = ExtraTreeRegressor if y.dtype.kind == "f" else ExtraTreeClassifier
 

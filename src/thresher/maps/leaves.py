@@ -27,6 +27,7 @@ from thresher.solvers.base import takes
 __all__ = [
     "LeafFeatures",
     "Trees",
+    "blurred_column",
     "is_whole",
     "joined",
     "one_tree",
@@ -37,6 +38,7 @@ __all__ = [
 LEAF = np.uint32(2**32 - 1)
 _KINDS = (np.uint32, np.uint32, np.float32, np.uint32)
 _EXACT = 2**24  # whole numbers up to which singles hold each
+_SAMPLE = 2000  # rows, about, that are looked at to know what singles can tell apart
 _TOGETHER = 1 << 17  # numbers of the rows that go through a tree together
 
 
@@ -138,6 +140,18 @@ class LeafFeatures(FeatureMap):
                 "but the target y is None"
             )
         return y
+
+    def needs_units(self, X: Any) -> bool:
+        return blurred_column(X) is not None
+
+    def refuse_blurred(self, X: Any) -> None:
+        """ValueError for a column whose values are the same to the trees."""
+        column = blurred_column(X)
+        if column is not None:
+            raise ValueError(
+                f"{type(self).__name__}: values of column {column} are too close to each other (or "
+                "to zero) for the single precision of trees: standardise them (scale=True)"
+            )
 
     def features(self, X: Any, out: np.ndarray | None = None) -> csr_matrix:
         n, size = X.shape[0], self.trees_.roots.size
@@ -257,6 +271,25 @@ def joined(trees: list[Trees]) -> Trees:
     firsts = zip(trees, roots.astype(np.uint32), leaves.astype(np.uint32), strict=False)
     right = [t.right + np.where(t.is_leaf, leaf, root) for t, root, leaf in firsts]
     return Trees(roots[:-1].astype(np.uint32), feature, threshold, np.concatenate(right))
+
+
+def blurred_column(X: Any) -> int | None:
+    """A column half of whose values, in a sample of rows, are one with others as singles.
+
+    Of sparse rows: one with values that are zero as singles.  Values beyond the largest single are
+    another matter.
+    """
+    stored = X.data if hasattr(X, "indptr") else X
+    if X.dtype == np.float32 or np.any(np.abs(stored) > np.finfo(np.float32).max):
+        return None
+    if hasattr(X, "indptr"):
+        lost = (X.data != 0.0) & (X.data.astype(np.float32) == 0.0)
+        return int(X.indices[np.argmax(lost)]) if np.any(lost) else None
+    for j, column in enumerate(X[:: max(1, X.shape[0] // _SAMPLE)].T):
+        values = np.unique(column)
+        if 2 * np.unique(values.astype(np.float32)).size <= values.size:
+            return j
+    return None
 
 
 def rounded_down(thresholds: np.ndarray) -> np.ndarray:

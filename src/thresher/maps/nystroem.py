@@ -29,7 +29,7 @@ from thresher.kernels.left_out import kernel_by_left_out
 from thresher.kernels.matrices import distinct, stack
 from thresher.kernels.width import resolve_kernel
 from thresher.maps.base import CHECKS, FeatureMap
-from thresher.maps.entropy import EntropySample
+from thresher.maps.entropy import CHANCES, entropy
 from thresher.maps.landmarks import LANDMARKS, landmark_room, landmark_work, subset_size
 from thresher.maps.whitening import Basis, whitening
 from thresher.registry import Contestant
@@ -162,7 +162,7 @@ callable, default="uniform"
 
     @available_if(_can_stream)
     def partial_fit(self, X: Any, y: Any = None) -> Nystroem:
-        """Choose landmarks from a stream: "uniform" (a reservoir) or "entropy" (by swaps).
+        """Choose landmarks from a stream: "uniform" (a reservoir) or "entropy" (swaps within one).
 
         The first rows set the width.  Each call may change the map, so transform only after the
         last one.
@@ -174,12 +174,14 @@ callable, default="uniform"
             seed = self._seed()
             self.kernel_ = resolve_kernel(self.kernel, self.gamma, X, seed)
             size = subset_size(self.n_components, 10**9)
-            entropy = self.landmarks == "entropy"
-            self._stream: Any = (
-                EntropySample(self.kernel_, size) if entropy else Reservoir(size, seed)
-            )
+            # The search for large entropy has so many random rows to choose among as in memory.
+            chances = 1 + CHANCES if self.landmarks == "entropy" else 1
+            self._stream, self._wanted = Reservoir(chances * size, seed), size
         self._stream.update(X)
-        self._prepare(self._stream.points, X.dtype)
+        points = self._stream.points
+        if self.landmarks == "entropy":
+            points = entropy(self.kernel_, points, min(self._wanted, points.shape[0]), self._seed())
+        self._prepare(points, X.dtype)
         return self
 
     def features(self, X: Any, out: np.ndarray | None = None) -> np.ndarray:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from numba import njit
+from scipy.optimize import brentq
 
 from thresher._terms import capabilities
 from thresher.losses import Loss
@@ -103,19 +104,63 @@ def default_tolerance(solver: Solver, loss: Loss, shape: tuple[int, int]) -> flo
 
 
 @njit(cache=True, nogil=True)
-def _gradient_at_zero(rows, y, weight, order, loss, gradient):
-    total = 0.0
+def _gradient_at(rows, y, weight, order, loss, bias, gradient):
+    """Sums over the rows of slope x and slope where all weights are zero, and of the weights."""
+    total, mass = 0.0, 0.0
     for r in range(order.size):
         i = order[r]
-        slope = weight[i] * loss.deriv(y[i], 0.0)
+        slope = weight[i] * loss.deriv(y[i], bias)
         if slope != 0.0:
+            total += slope
             rows.add(i, slope, gradient)
-        total += weight[i]
-    return total
+        mass += weight[i]
+    return total, mass
+
+
+@njit(cache=True, nogil=True)
+def _slope_of_constant(targets, mass, loss, bias):
+    """Slope of the mean loss of the model that says ``bias`` everywhere."""
+    total = 0.0
+    for k in range(targets.size):
+        total += mass[k] * loss.deriv(targets[k], bias)
+    return total / np.sum(mass)
 
 
 def largest_useful_strength(problem: Problem, chunk: Chunk) -> float:
-    """max_j |gradient_j| of the mean loss at w = 0: a stronger l1 penalty leaves nothing."""
-    gradient = np.zeros(problem.n_features)
-    total = _gradient_at_zero(*chunk, problem.loss, gradient)
-    return float(np.max(np.abs(gradient), initial=0.0) / max(total, 1e-300))
+    r"""max_j |gradient_j| of the mean loss at w = 0: a stronger l1 penalty leaves nothing.
+
+    A free intercept is at its best without weights.  For the logistic loss that is, with m+ and m-
+    positive and negative rows, ||(m-/m) sum_{y=+1} x - (m+/m) sum_{y=-1} x||_inf / m (Koh, Kim and
+    Boyd, 2007).  Where that intercept lies at a kink of the loss, the gradients at its two sides
+    are mixed so that the intercept has no slope.
+    """
+    sides = _best_constant(problem, chunk) if problem.fit_intercept else (0.0, 0.0)
+    gradients, slopes = np.zeros((2, problem.n_features)), np.zeros(2)
+    mass = 0.0
+    for k, bias in enumerate(sides):
+        slopes[k], mass = _gradient_at(*chunk, problem.loss, bias, gradients[k])
+    share = 0.0
+    if slopes[0] < 0.0 < slopes[1]:
+        share = slopes[0] / (slopes[0] - slopes[1])
+    gradient = (1.0 - share) * gradients[0] + share * gradients[1]
+    return float(np.max(np.abs(gradient), initial=0.0) / max(mass, 1e-300))
+
+
+def _best_constant(problem: Problem, chunk: Chunk) -> tuple[float, float]:
+    """The intercept of the best model without weights, from just below to just above."""
+    y = chunk.y[chunk.order].astype(np.float64)
+    targets, which = np.unique(y, return_inverse=True)
+    mass = np.bincount(which, chunk.weight[chunk.order])
+
+    def slope(bias: float) -> float:
+        return float(_slope_of_constant(targets, mass, problem.loss, bias))
+
+    reach = 1.0
+    while (slope(-reach) > 0.0 or slope(reach) < 0.0) and reach < 1e75:
+        reach *= 4.0
+    if slope(-reach) >= 0.0 or slope(reach) <= 0.0:  # one class only: the more the better
+        end = -reach if slope(-reach) >= 0.0 else reach
+        return end, end
+    best = brentq(slope, -reach, reach, xtol=1e-14, rtol=1e-13)
+    width = 1e-12 * max(abs(best), 1.0)
+    return best - width, best + width

@@ -57,8 +57,9 @@ class Status(enum.Enum):
         "features, lower the step size (theta) or raise alpha"
     )
     ALL_ZERO = (
-        "converged to an all-zero model: the penalty outweighs every gradient; lower alpha (and "
-        "for the reweighted solvers keep strength / epsilon below the largest mean gradient)"
+        "converged to an all-zero model (an intercept at most): the penalty outweighs every "
+        "gradient; lower alpha (and for the reweighted solvers keep strength / epsilon below the "
+        "largest mean gradient)"
     )
 
     def __str__(self) -> str:

@@ -196,10 +196,21 @@ def learn(
         stream.polish(chunk)
         if stream.state is not before:
             result.function = stream.function()
-        if not result.function.size and chunk.size and result.status is not Status.INTERRUPTED:
+        if not result.function.size and _should_have_weights(problem, chunk, result.status):
             result.status = Status.ALL_ZERO
     result.trace = tracer.records if tracer is not None else []
     return result
+
+
+def _should_have_weights(problem: Problem, chunk: Chunk, status: Status) -> bool:
+    """Whether a model without weights has ended where there was something to learn.
+
+    Its intercept may still be on its way; and it is all there is to say of equal targets, such as
+    those of a class without rows against the rest.
+    """
+    if not chunk.order.size or status in (Status.INTERRUPTED, Status.MAX_ITER):
+        return False
+    return not problem.fit_intercept or bool(np.ptp(chunk.y[chunk.order]) > 0.0)
 
 
 @dataclass

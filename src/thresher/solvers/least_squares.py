@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq, solve_triangular
 from scipy.linalg.blas import dsyrk, dtrmm, ssyrk, strmm
 
 from thresher.functions import LinearFunction
 from thresher.solvers._states import present
+from thresher.solvers._system import Factored, factored, mirrored
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
 
-__all__ = ["DirectLeastSquares", "refuse_large_matrix", "ridged"]
+__all__ = ["DirectLeastSquares", "refuse_large_matrix"]
 
 _BLOCK = 1 << 20  # elements of the rows that enter the matrix together
 
@@ -100,12 +100,13 @@ class DirectLeastSquares(Solver):
 
     def update(self, problem: Problem, state: NormalEquations, chunk: Chunk) -> NormalEquations:
         gram, moments = state.gram, state.moments
-        rank_update = ssyrk if chunk.rows.dtype == np.float32 else dsyrk
         for order, block in _blocks(chunk):
-            # Sums of some thousand rows in the rows' precision, sums of those in double.
-            gram += rank_update(1.0, block.T)
-            weighted = _targets(problem, chunk.y[order]) * block[:, -1:]
-            moments += block.T @ weighted.astype(block.dtype)
+            y = _targets(problem, chunk.y[order])
+            if chunk.rows.dtype == np.float32:
+                _add_about_mean(block, y, gram, moments)
+            else:
+                gram += dsyrk(1.0, block.T)
+                moments += block.T @ (y * block[:, -1:])
         mass = state.mass + float(np.sum(chunk.weight[chunk.order]))
         return NormalEquations(gram, moments, mass, state.step + chunk.order.size)
 
@@ -113,8 +114,8 @@ class DirectLeastSquares(Solver):
         k = problem.outputs
         solution = np.zeros((problem.n_features + 1, k))
         if state.step:
-            A, size = _system(problem, state)
-            solution[:size] = _solve(A, state.moments[:size])
+            system = _system(problem, state)
+            solution[: system.size] = system.solve(state.moments[: system.size])
         coef = solution[:-1].T.astype(problem.dtype)
         if k == 1:
             return LinearFunction(coef[0], float(solution[-1, 0]))
@@ -145,23 +146,50 @@ class DirectLeastSquares(Solver):
         self, problem: Problem, state: NormalEquations, chunk: Chunk
     ) -> tuple[np.ndarray, np.ndarray]:
         """(targets, predictions without the row), each (rows of ``chunk.order``, outputs)."""
-        A, size = _system(problem, state)
-        solution = _solve(A, state.moments[:size]).astype(chunk.rows.dtype)
-        factor = cho_factor(A, lower=True)[0]
-        inverse = solve_triangular(factor, np.eye(size), lower=True)
-        inverse = np.asfortranarray(inverse, dtype=chunk.rows.dtype)
+        system, d = _system(problem, state), problem.n_features
+        solution = system.solve(state.moments[: system.size])
+        # Rows are taken about their mean: what all of them share is added in double precision.
+        weights = solution[:d].astype(chunk.rows.dtype)
+        level = system.mean @ solution[:d] + (solution[d] if problem.fit_intercept else 0.0)
+        free = 0.0 if system.level is None else 1.0 / system.level
+        whitener = np.asfortranarray(system.whitener(), dtype=chunk.rows.dtype)
         multiply = strmm if chunk.rows.dtype == np.float32 else dtrmm
         targets, predictions = [], []
         for order, block in _blocks(chunk):
             root = np.maximum(block[:, -1:].astype(np.float64), 1e-300)
-            block = np.ascontiguousarray(block[:, :size])
+            around = np.ascontiguousarray(block[:, :d])
+            if problem.fit_intercept:
+                around -= root * system.mean
             y = _targets(problem, chunk.y[order])
-            residual = y - (block @ solution) / root
-            half = multiply(1.0, inverse, block.T, lower=1, overwrite_b=1)
-            leverage = np.einsum("ji,ji->i", half, half)[:, None]
+            residual = y - ((around @ weights) / root + level)
+            half = multiply(1.0, whitener, around.T, lower=1, overwrite_b=1)
+            leverage = np.einsum("ji,ji->i", half, half)[:, None] + root * root * free
             targets.append(y)
             predictions.append(y - residual / np.maximum(1.0 - leverage, 1e-9))
         return np.concatenate(targets), np.concatenate(predictions)
+
+
+def _add_about_mean(
+    block: np.ndarray, y: np.ndarray, gram: np.ndarray, moments: np.ndarray
+) -> None:
+    r"""Add the sums over some thousand rows in single precision, which are taken about their means.
+
+    With x = m + z and y = u + v:  sum xx' = sum zz' + m s' + s m' + (sum 1) mm' and
+    sum xy = sum zv + s u + m (sum y), where s = sum z.  The products of z and v are in the rows'
+    precision; m and u, which may be much larger, are multiplied in double.
+    """
+    d = block.shape[1] - 1
+    root = block[:, -1].astype(np.float64)
+    mass = float(root @ root)
+    m, u = root @ block[:, :d] / mass, (root * root) @ y / mass
+    z = (block[:, :d] - np.outer(root, m)).astype(block.dtype)
+    s = np.append(root @ z, 0.0)
+    v = (root[:, None] * (y - u)).astype(block.dtype)
+    lift = np.append(m, 1.0)
+    gram[:d, :d] += ssyrk(1.0, z.T)
+    gram += np.outer(lift, s) + np.outer(s, lift) + mass * np.outer(lift, lift)
+    moments[:d] += z.T @ v
+    moments += np.outer(s, u) + np.outer(lift, (root * root) @ y)
 
 
 def refuse_large_matrix(solver: Solver, d: int, most: int) -> None:
@@ -198,26 +226,7 @@ def _blocks(chunk: Chunk) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield order, part
 
 
-def _system(problem: Problem, state: NormalEquations) -> tuple[np.ndarray, int]:
+def _system(problem: Problem, state: NormalEquations) -> Factored:
     """The regularised matrix, with the intercept's place only if there is one."""
-    A = ridged(state.gram, state.mass * precisions(problem), problem.fit_intercept)
-    return A, A.shape[0]
-
-
-def ridged(gram: np.ndarray, ridge: np.ndarray, fit_intercept: bool) -> np.ndarray:
-    """The symmetric matrix of an upper triangle, plus a ridge for all but the intercept."""
-    d = ridge.size
-    size = d + 1 if fit_intercept else d
-    A = np.triu(gram[:size, :size])
-    A = A + np.triu(A, 1).T
-    A[np.arange(d), np.arange(d)] += ridge
-    # Directions that neither data nor penalty hold get a trace of curvature.
-    A[np.arange(size), np.arange(size)] += 1e-12 * max(float(np.trace(A)) / size, 1e-300)
-    return A
-
-
-def _solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    try:
-        return cho_solve(cho_factor(A, lower=True), b)
-    except LinAlgError:
-        return lstsq(A, b)[0]
+    ridge = state.mass * precisions(problem)
+    return factored(mirrored(state.gram), ridge, problem.fit_intercept)

@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 RIDGE = 1e-5  # rho of the projection
+_NOTHING = 1e12  # Q_jj of a vector without a length
 
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
@@ -234,7 +235,8 @@ def border(inverse, kernels, slot, own, size, work):
             total += inverse[i, j] * kernels[j]
         work[i] = total
         rest -= total * kernels[i]
-    pivot = 1.0 / max(rest, 0.5 * RIDGE * own)
+    # An empty row is nothing to a kernel such as the linear one: it costs nothing to give it up.
+    pivot = _NOTHING if own == 0.0 else 1.0 / max(rest, 0.5 * RIDGE * own)
     work[slot] = -1.0
     for i in range(size):
         share = work[i] * pivot

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
 from thresher._random import generator
 from thresher.functions import LinearFunction
+from thresher.solvers._system import factored
 from thresher.solvers.base import Chunk, Near, Problem, Solver, precisions
 
 __all__ = ["Newton"]
@@ -45,6 +45,7 @@ def predict(rows, order, w, bias, p):
         p[i] = rows.dot(i, w) + bias
 
 
+_FAR = 10.0  # squared length of the mean, in units of the variance, from which rows are centred
 _BLOCK = 8  # rows whose outer products enter the Hessian together, to spare its loads and stores
 
 
@@ -134,6 +135,20 @@ def _hessian_product(rows, y, weight, order, loss, p, v, product):
             rows.add(i, a, head)
             total += a
     product[d] = total
+
+
+@njit(cache=True, nogil=True)
+def _curved_sums(rows, y, weight, order, loss, p, sums):
+    """Sums of curvature, curvature x and curvature |x|^2."""
+    total, squares = 0.0, 0.0
+    for r in range(order.size):
+        i = order[r]
+        h = weight[i] * loss.curvature(y[i], p[i])
+        if h != 0.0:
+            total += h
+            squares += h * rows.sqnorm(i)
+            rows.add(i, h, sums)
+    return total, squares
 
 
 @njit(cache=True, nogil=True)
@@ -239,17 +254,9 @@ def _solve(
     full = hessian + hessian.T
     full[np.arange(d + 1), np.arange(d + 1)] = np.diag(hessian)
     full[d, :d] = full[:d, d] = hessian[d, :d]
-    full[np.arange(d), np.arange(d)] += precision
-    size = d + 1 if problem.fit_intercept else d
-    # Directions the data and the penalty leave free (constant columns, no penalty) get a trace of
-    # curvature, so that the factorisation exists and the step along them is zero.
-    full[np.arange(size), np.arange(size)] += 1e-12 * max(float(np.trace(full)) / size, 1e-300)
+    system = factored(full, precision, problem.fit_intercept)
     direction = np.zeros(d + 1)
-    try:
-        factor = cho_factor(full[:size, :size], lower=True, overwrite_a=True)
-        direction[:size] = -cho_solve(factor, gradient[:size])
-    except LinAlgError:
-        direction[:size] = -lstsq(full[:size, :size], gradient[:size])[0]
+    direction[: system.size] = -system.solve(gradient[: system.size])
     return direction
 
 
@@ -261,17 +268,22 @@ def _conjugate_gradients(
     gradient: np.ndarray,
     n: float,
 ) -> np.ndarray:
-    """Solve H direction = -gradient to a tenth of the gradient's norm."""
+    """Solve H direction = -gradient to a tenth of the gradient's norm.
+
+    Where features are far from zero, for the rows less their mean m: with the change of variables
+    T (w, b) = (w, b - m.w) the matrix is T'HT and the gradient T'g.
+    """
     d = precision.size
-    direction, residual = np.zeros_like(gradient), -gradient
+    mean = _far_mean(problem, chunk, p)
+    direction, residual = np.zeros_like(gradient), -_about(mean, gradient)
     search, product = residual.copy(), np.empty_like(gradient)
     square = float(residual @ residual)
     enough = 0.01 * square
     for _ in range(250):
         if square <= enough or square == 0.0:
             break
-        _hessian_product(*chunk, problem.loss, p, search, product)
-        curved = product / n
+        _hessian_product(*chunk, problem.loss, p, _back(mean, search), product)
+        curved = _about(mean, product) / n
         curved[:d] += precision * search[:d]
         if not problem.fit_intercept:
             curved[d] = 0.0
@@ -281,7 +293,30 @@ def _conjugate_gradients(
         new = float(residual @ residual)
         search = residual + (new / square) * search
         square = new
-    return direction
+    return _back(mean, direction)
+
+
+def _far_mean(problem: Problem, chunk: Chunk, p: np.ndarray) -> np.ndarray | None:
+    """The rows' mean in the metric of the Hessian; None if it is small beside their spread."""
+    if not problem.fit_intercept:
+        return None
+    sums = np.zeros(problem.n_features)
+    mass, squares = _curved_sums(*chunk, problem.loss, p, sums)
+    mean = sums / max(mass, 1e-300)
+    length = float(mean @ mean)
+    return mean if length > _FAR * max(squares / max(mass, 1e-300) - length, 0.0) else None
+
+
+def _about(mean: np.ndarray | None, gradient: np.ndarray) -> np.ndarray:
+    """T'g."""
+    if mean is None:
+        return gradient
+    return np.append(gradient[:-1] - gradient[-1] * mean, gradient[-1])
+
+
+def _back(mean: np.ndarray | None, v: np.ndarray) -> np.ndarray:
+    """T v."""
+    return v if mean is None else np.append(v[:-1], v[-1] - mean @ v[:-1])
 
 
 def _line_search(

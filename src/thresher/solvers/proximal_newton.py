@@ -7,12 +7,13 @@ with any separable penalty psi that has a proximal map.  Each iteration
 1. takes the full gradient g, one pass over the rows;
 2. puts into the working set A the non-zero weights and the coordinates that a proximal gradient
    step would move most (at most as many new ones as A had, so that A grows with the model);
-3. forms the Hessian on A only, its correlations from a sample of the rows where they abound;
+3. forms the Hessian on A only, its correlations from a sample of the rows where they abound; or,
+   where A is large, copies the columns of A (``_working_set.py``);
 4. minimises the quadratic model plus psi over A by coordinate descent, and searches the line.
 
 It is the local phase of RDA+ (S. Lee's thesis, chapter 2), where Newton steps are taken on the
 identified manifold, with the pattern found by working sets as in skglm (Bertrand et al., 2022).
-Rows are enough: no column-wise copy of the data is made.
+Rows are enough: models of up to ``largest`` weights need no column-wise copy of the data.
 
 Residual: the predicted relative decrease, infinite while coordinates outside A still want to move.
 """
@@ -28,14 +29,12 @@ from numba import njit
 
 from thresher._random import generator
 from thresher.functions import LinearFunction
+from thresher.solvers._working_set import Model, model_of, step_by_columns, step_by_matrix
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 from thresher.solvers.driver import penalty_value
 from thresher.solvers.newton import derivatives, predict, shifted_loss
 
 __all__ = ["ProximalNewton"]
-
-_DENSE = 0.25  # share of stored elements from which on rows are taken as dense
-_BLOCK = 4096  # dense rows whose outer products are summed by one matrix product
 
 
 class ProximalNewtonState(NamedTuple):
@@ -54,102 +53,31 @@ def _moves(w, gradient, scale, penalty, out):
 
 
 @njit(cache=True, nogil=True)
-def _add_sparse_rows(rows, y, weight, order, loss, p, place, hessian):
-    """hessian += curvature x x' over the coordinates with place[j] >= 0; the intercept is last.
+def _between(w, target, t):
+    """The point at share t of the way: never beyond either end, whatever the rounding.
 
-    Each pair is added once, on either side of the diagonal.
+    A penalty with bounds is finite between points where it is, and a full step lands where the
+    proximal map put it: exact zeros stay exact.
     """
-    last = hessian.shape[0] - 1
-    spots = np.empty(last, np.int64)
-    values = np.empty(last)
-    for r in range(order.size):
-        i = order[r]
-        h = weight[i] * loss.curvature(y[i], p[i])
-        if h == 0.0:
-            continue
-        count = 0
-        for k in range(rows.start(i), rows.stop(i)):
-            spot = place[rows.column(i, k)]
-            if spot >= 0:
-                spots[count] = spot
-                values[count] = rows.element(i, k)
-                count += 1
-        for a in range(count):
-            scaled = h * values[a]
-            line = hessian[spots[a]]
-            for b in range(a + 1):
-                line[spots[b]] += scaled * values[b]
-            hessian[last, spots[a]] += scaled
-        hessian[last, last] += h
+    if t == 1.0:
+        return target + 0.0
+    return min(max(w + t * (target - w), min(w, target)), max(w, target))
 
 
 @njit(cache=True, nogil=True)
-def _weighted_block(rows, y, weight, order, loss, p, place, block):
-    """The rows' chosen columns and a one, each row times the root of its curvature."""
-    last = block.shape[1] - 1
-    for r in range(order.size):
-        i = order[r]
-        root = math.sqrt(weight[i] * loss.curvature(y[i], p[i]))
-        for k in range(rows.start(i), rows.stop(i)):
-            spot = place[rows.column(i, k)]
-            if spot >= 0:
-                block[r, spot] = root * rows.element(i, k)
-        block[r, last] = root
-
-
-@njit(cache=True, nogil=True)
-def _diagonal(rows, y, weight, order, loss, p, place, diagonal):
-    """The diagonal of the restricted Hessian."""
-    for r in range(order.size):
-        i = order[r]
-        h = weight[i] * loss.curvature(y[i], p[i])
-        if h == 0.0:
-            continue
-        for k in range(rows.start(i), rows.stop(i)):
-            spot = place[rows.column(i, k)]
-            if spot >= 0:
-                x = rows.element(i, k)
-                diagonal[spot] += h * x * x
-        diagonal[-1] += h
-
-
-@njit(cache=True, nogil=True)
-def _minimise_model(hessian, gradient, w, coordinates, penalty, fit_bias, delta):
-    """Coordinate descent on g.delta + delta' H delta / 2 + penalty(w + delta)."""
-    size = coordinates.size
-    product = np.zeros(size + 1)
-    for _ in range(200):
-        largest, scale = 0.0, 0.0
-        for a in range(size + 1 if fit_bias else size):
-            curvature = hessian[a, a]
-            if curvature <= 0.0:
-                continue
-            slope = gradient[a] + product[a]
-            if a == size:
-                new = delta[a] - slope / curvature
-            else:
-                j = coordinates[a]
-                u = w[a] + delta[a] - slope / curvature
-                new = penalty.prox(u, 1.0 / curvature, j) - w[a]
-            change = new - delta[a]
-            if change != 0.0:
-                delta[a] = new
-                line = hessian[a]
-                for b in range(size + 1):
-                    product[b] += change * line[b]
-                largest = max(largest, change * change * curvature)
-            scale = max(scale, delta[a] * delta[a] * curvature)
-        if largest <= 1e-4 * scale:
-            break
-
-
-@njit(cache=True, nogil=True)
-def _penalty_change(penalty, coordinates, w, delta, t):
+def _penalty_change(penalty, chosen, w, target, t):
     total = 0.0
-    for a in range(coordinates.size):
-        j = coordinates[a]
-        total += penalty.value(w[a] + t * delta[a], j) - penalty.value(w[a], j)
+    for a in range(chosen.size):
+        j = chosen[a]
+        total += penalty.value(_between(w[a], target[a], t), j) - penalty.value(w[a], j)
     return total
+
+
+@njit(cache=True, nogil=True)
+def _move(w, chosen, target, t):
+    for a in range(chosen.size):
+        j = chosen[a]
+        w[j] = _between(w[j], target[a], t)
 
 
 @dataclass(frozen=True)
@@ -161,7 +89,8 @@ class ProximalNewton(Solver):
     first : int, default=32
         Size of the first working set.
     largest : int, default=2000
-        Most coordinates in one working set; its Hessian takes largest^2 numbers.
+        Most coordinates of a working set whose Hessian is formed, largest^2 numbers; larger ones
+        are minimised over column by column, on a copy of these columns.
     hessian_rows : int, default=3000
         Rows to estimate the Hessian from (at least 50 per coordinate are taken).
 
@@ -208,13 +137,16 @@ class ProximalNewton(Solver):
         gradient /= n
         value += penalty_value(problem, s.w)
         chosen, complete = self._working_set(problem, s.w, gradient)
-        delta = self._model_step(problem, s, chunk, chosen, gradient)
+        model = model_of(problem, chunk, s.p, chosen, gradient)
+        target = self._target(problem, s, chunk, model, rough=not complete)
+        delta = target - s.w[chosen]
+        bias = model.bias(delta) if problem.fit_intercept else 0.0
         direction = np.zeros(d)
-        direction[chosen] = delta[:-1]
+        direction[chosen] = delta
         along = np.zeros_like(s.p)
-        predict(rows, order, direction, delta[-1], along)
-        at = (problem.penalty, chosen, s.w[chosen], delta)
-        slope = float(gradient[chosen] @ delta[:-1] + gradient[d] * delta[-1])
+        predict(rows, order, direction, bias, along)
+        at = (problem.penalty, chosen, s.w[chosen], target)
+        slope = float(gradient[chosen] @ delta + gradient[d] * bias)
         predicted = -(slope + _penalty_change(*at, 1.0))
         base = shifted_loss(y, weight, order, problem.loss, s.p, along, 0.0) / n
         t = 1.0
@@ -226,12 +158,9 @@ class ProximalNewton(Solver):
         else:
             t = 0.0
         w = s.w.copy()
-        # A full step lands where the proximal map put it: exact zeros stay exact.
-        w[chosen] = s.w[chosen] + t * delta[:-1]
+        _move(w, chosen, target, t)
         residual = predicted / max(value, 1e-300) if complete else math.inf
-        return ProximalNewtonState(
-            w, s.bias + t * float(delta[-1]), s.p + t * along, s.step + 1, residual
-        )
+        return ProximalNewtonState(w, s.bias + t * bias, s.p + t * along, s.step + 1, residual)
 
     def _working_set(
         self, problem: Problem, w: np.ndarray, gradient: np.ndarray
@@ -239,36 +168,24 @@ class ProximalNewton(Solver):
         """Non-zero weights and the likeliest newcomers; whether nobody else wants to move."""
         moves = np.empty(w.size)
         _moves(w, gradient[:-1], 1.0, problem.penalty, moves)
-        kept = np.flatnonzero(w)[: self.largest]
+        kept = np.flatnonzero(w)
         moves[kept] = 0.0
         wanted = np.flatnonzero(moves > 1e-9 * max(float(np.max(np.abs(gradient))), 1e-300))
-        room = min(max(self.first, 2 * kept.size), self.largest - kept.size)
+        room = max(self.first, 2 * kept.size)
         newcomers = wanted
         if wanted.size > room:
-            newcomers = (
-                wanted[np.argpartition(moves[wanted], -room)[-room:]] if room else wanted[:0]
-            )
+            newcomers = wanted[np.argpartition(moves[wanted], -room)[-room:]]
         return np.sort(np.concatenate([kept, newcomers])), newcomers.size == wanted.size
 
-    def _model_step(
-        self, problem: Problem, s: ProximalNewtonState, chunk: Chunk, chosen: np.ndarray,
-        gradient: np.ndarray,
-    ) -> np.ndarray:  # fmt: skip
-        place = np.full(problem.n_features, -1, np.int64)
-        place[chosen] = np.arange(chosen.size)
-        order = self._hessian_rows(problem, s, chunk, chosen.size)
-        hessian = _restricted_hessian(problem, chunk._replace(order=order), s.p, place)
-        if order.size < chunk.order.size:
-            _mend(hessian, problem, chunk, s.p, place, order)
-        hessian /= float(np.sum(chunk.weight[order]))
-        trace = float(np.trace(hessian)) / hessian.shape[0]
-        hessian[np.diag_indices_from(hessian)] += 1e-10 * max(trace, 1e-300)
-        delta = np.zeros(chosen.size + 1)
-        _minimise_model(
-            hessian, gradient[np.append(chosen, problem.n_features)], s.w[chosen], chosen,
-            problem.penalty, problem.fit_intercept, delta,
-        )  # fmt: skip
-        return delta
+    def _target(
+        self, problem: Problem, s: ProximalNewtonState, chunk: Chunk, model: Model, rough: bool
+    ) -> np.ndarray:
+        """Where the quadratic model is smallest."""
+        w = s.w[model.chosen]
+        if model.chosen.size > self.largest:
+            return step_by_columns(problem, chunk, s.p, model, w, rough)
+        sample = self._hessian_rows(problem, s, chunk, model.chosen.size)
+        return step_by_matrix(problem, chunk, s.p, model, w, sample)
 
     def _hessian_rows(
         self, problem: Problem, s: ProximalNewtonState, chunk: Chunk, size: int
@@ -286,43 +203,3 @@ class ProximalNewton(Solver):
         self, problem: Problem, state: ProximalNewtonState, before: Any, after: Any
     ) -> float:
         return state.residual_
-
-
-def _restricted_hessian(
-    problem: Problem, chunk: Chunk, p: np.ndarray, place: np.ndarray
-) -> np.ndarray:
-    """Sum of curvature x x' over the coordinates with place[j] >= 0; the intercept's comes last.
-
-    In single precision: it bends the step only, the gradient says where to.
-    """
-    rows, y, weight, order = chunk
-    size = int(np.max(place)) + 2
-    hessian = np.zeros((size, size), np.float32)
-    if rows.stored < _DENSE * rows.shape[0] * rows.shape[1]:
-        _add_sparse_rows(*chunk, problem.loss, p, place, hessian)
-        hessian += hessian.T
-        hessian[np.diag_indices_from(hessian)] *= 0.5
-        return hessian
-    for first in range(0, order.size, _BLOCK):
-        part = order[first : first + _BLOCK]
-        block = np.zeros((part.size, size), np.float32)
-        _weighted_block(rows, y, weight, part, problem.loss, p, place, block)
-        hessian += block.T @ block
-    return hessian
-
-
-def _mend(
-    hessian: np.ndarray, problem: Problem, chunk: Chunk, p: np.ndarray, place: np.ndarray,
-    sample: np.ndarray,
-) -> None:  # fmt: skip
-    """Add what the sample's diagonal lacks of that of all rows, and a ridge for its errors.
-
-    Where a feature is too rare for the sample, or a sum of features constant in it, there would
-    seem to be no curvature, and the step would have no end.
-    """
-    exact = np.zeros(hessian.shape[0])
-    _diagonal(*chunk, problem.loss, p, place, exact)
-    exact *= np.sum(chunk.weight[sample]) / np.sum(chunk.weight[chunk.order])
-    missing = np.maximum(exact - np.diag(hessian), 0.0)
-    doubt = 0.1 * hessian.shape[0] / sample.size
-    hessian[np.diag_indices_from(hessian)] += missing + doubt * exact

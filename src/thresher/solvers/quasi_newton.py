@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from thresher._rows import Dense, Rows
 from thresher.functions import LinearFunction
+from thresher.solvers._system import Factored, factored, mirrored
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
-from thresher.solvers.least_squares import DirectLeastSquares, refuse_large_matrix, ridged
+from thresher.solvers.least_squares import DirectLeastSquares, refuse_large_matrix
 
 __all__ = ["QuasiNewton"]
 
@@ -43,7 +43,7 @@ class QuasiNewtonState(NamedTuple):
     p: np.ndarray  # predictions
     gradient: np.ndarray
     value: np.ndarray  # of f, one for each output
-    factor: np.ndarray  # Cholesky's, of B
+    factor: Factored  # of B
     moves: list[np.ndarray]  # of the last steps, the newest last
     bends: list[np.ndarray]  # the changes of the gradient along them
     step: int
@@ -176,20 +176,10 @@ class QuasiNewton(Solver):
         return state.residual_
 
 
-def _factor(problem: Problem, gram: np.ndarray, mass: float) -> np.ndarray:
-    """Of B.  Rounding may leave the sums of many rows not quite positive: then more is added."""
-    bound = problem.loss.smoothness
-    # The matrix of least squares, with the penalty in units of the curvature.
-    system = ridged(gram, mass / bound * precisions(problem), problem.fit_intercept)
-    system *= bound / mass
-    trace = max(float(np.trace(system)) / system.shape[0], 1e-300)
-    for more in (0.0, 1e-7, 1e-5, 1e-3):
-        system[np.diag_indices_from(system)] += more * trace
-        try:
-            return cho_factor(system, lower=True)[0]
-        except LinAlgError:
-            continue
-    return np.diag(np.sqrt(np.diag(system)))
+def _factor(problem: Problem, gram: np.ndarray, mass: float) -> Factored:
+    """Of B."""
+    bound = problem.loss.smoothness / mass
+    return factored(bound * mirrored(gram), precisions(problem), problem.fit_intercept)
 
 
 def _times_inverse(s: QuasiNewtonState, gradient: np.ndarray) -> np.ndarray:
@@ -202,9 +192,9 @@ def _times_inverse(s: QuasiNewtonState, gradient: np.ndarray) -> np.ndarray:
         a = rho * np.sum(move * q, axis=0)
         q -= a * bend
         factors.append((a, rho))
-    size = s.factor.shape[0]
+    size = s.factor.size
     r = np.zeros_like(q)
-    r[:size] = cho_solve((s.factor, True), q[:size])
+    r[:size] = s.factor.solve(q[:size])
     if s.moves:
         r *= _length(s)
     for (a, rho), move, bend in zip(reversed(factors), s.moves, s.bends, strict=True):
@@ -215,9 +205,9 @@ def _times_inverse(s: QuasiNewtonState, gradient: np.ndarray) -> np.ndarray:
 def _length(s: QuasiNewtonState) -> np.ndarray:
     """s'y / y'B^-1 y of the newest pair: by how much the bound is too steep."""
     move, bend = s.moves[-1], s.bends[-1]
-    size = s.factor.shape[0]
+    size = s.factor.size
     along = np.sum(move * bend, axis=0)
-    metric = np.sum(bend[:size] * cho_solve((s.factor, True), bend[:size]), axis=0)
+    metric = np.sum(bend[:size] * s.factor.solve(bend[:size]), axis=0)
     return np.where(metric > 1e-300, along / np.maximum(metric, 1e-300), 1.0)
 
 

@@ -1,0 +1,323 @@
+r"""The quadratic model of proximal Newton on a working set, with the intercept eliminated.
+
+With curvatures h and slopes g of the mean loss, and m the mean of the rows weighted by h, the best
+intercept for a move delta of the weights is known, and what is left to minimise is
+
+.. math:: g_m\cdot\delta + \tfrac12\,\delta' S\,\delta + \psi(w + \delta), \qquad
+          S = \tfrac1n\sum_i h_i (x_i - m)(x_i - m)', \quad g_m = g - g_b\,m,
+
+by coordinate descent.  Small working sets have S formed; for large ones a step along a coordinate
+goes through its column of the rows, of which a copy is made (Friedman et al., 2010; Yuan, Ho and
+Lin, 2012): O(size^2) memory, or that of the elements in these columns.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from thresher.solvers.base import Chunk, Problem
+
+__all__ = ["Model", "model_of", "step_by_columns", "step_by_matrix"]
+
+_DENSE = 0.25  # share of stored elements from which on rows are taken as dense
+_BLOCK = 4096  # dense rows whose outer products are summed by one matrix product
+_LEAST = 1e-12  # of the bound of the curvature: what a row has where its loss is a straight line
+_FAR = 1e4  # squared mean over variance from which single precision does not do
+_SWEEPS, _FEW = 200, 10
+
+
+class Model(NamedTuple):
+    """What is known of the working set before its minimisation.
+
+    Parameters
+    ----------
+    chosen : array of int
+        The features in it.
+    place : array of int
+        Of all features: where they are in it, or -1.
+    mean : array
+        m of the chosen features; zero without an intercept.
+    diagonal : array
+        Of S, at least a trace.
+    level : float
+        Mean curvature, which is that of the intercept.
+    gradient : array
+        g_m of the chosen features.
+    intercept : float
+        g_b.
+    """
+
+    chosen: np.ndarray
+    place: np.ndarray
+    mean: np.ndarray
+    diagonal: np.ndarray
+    level: float
+    gradient: np.ndarray
+    intercept: float
+
+    def bias(self, delta: np.ndarray) -> float:
+        """The move of the intercept that goes with a move of the weights."""
+        return -self.intercept / self.level - float(self.mean @ delta)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether a mean outweighs the spread of its feature in single precision."""
+        return bool(np.any(self.mean**2 * self.level > _FAR * self.diagonal))
+
+
+# ---------------------------------------------------------------- sums over the rows
+
+
+@njit(cache=True, nogil=True)
+def _sums(rows, y, weight, order, loss, p, place, first, second, plain):
+    """Sums of h x, h x^2 and x^2 for the chosen features, and of h."""
+    total = 0.0
+    for r in range(order.size):
+        i = order[r]
+        h = weight[i] * loss.curvature(y[i], p[i])
+        total += h
+        for k in range(rows.start(i), rows.stop(i)):
+            spot = place[rows.column(i, k)]
+            if spot >= 0:
+                x = rows.element(i, k)
+                first[spot] += h * x
+                second[spot] += h * x * x
+                plain[spot] += weight[i] * x * x
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _add_sparse_rows(rows, y, weight, order, loss, p, place, matrix):
+    """matrix += curvature x x' over the coordinates with place[j] >= 0; a constant one is last.
+
+    Each pair is added once, on either side of the diagonal.
+    """
+    last = matrix.shape[0] - 1
+    spots = np.empty(last, np.int64)
+    values = np.empty(last)
+    for r in range(order.size):
+        i = order[r]
+        h = weight[i] * loss.curvature(y[i], p[i])
+        if h == 0.0:
+            continue
+        count = 0
+        for k in range(rows.start(i), rows.stop(i)):
+            spot = place[rows.column(i, k)]
+            if spot >= 0:
+                spots[count] = spot
+                values[count] = rows.element(i, k)
+                count += 1
+        for a in range(count):
+            scaled = h * values[a]
+            line = matrix[spots[a]]
+            for b in range(a + 1):
+                line[spots[b]] += scaled * values[b]
+            matrix[last, spots[a]] += scaled
+        matrix[last, last] += h
+
+
+@njit(cache=True, nogil=True)
+def _weighted_block(rows, y, weight, order, loss, p, place, mean, block):
+    """The rows' chosen columns less their means, each row times the root of its curvature."""
+    for r in range(order.size):
+        i = order[r]
+        root = math.sqrt(weight[i] * loss.curvature(y[i], p[i]))
+        line = block[r]
+        for a in range(line.size):
+            line[a] = -root * mean[a]
+        for k in range(rows.start(i), rows.stop(i)):
+            spot = place[rows.column(i, k)]
+            if spot >= 0:
+                line[spot] = root * (rows.element(i, k) - mean[spot])
+
+
+def model_of(
+    problem: Problem, chunk: Chunk, p: np.ndarray, chosen: np.ndarray, gradient: np.ndarray
+) -> Model:
+    """Means and curvatures of the ``chosen`` features, for a gradient of all and the intercept."""
+    n, size = float(np.sum(chunk.weight[chunk.order])), chosen.size
+    place = np.full(problem.n_features, -1, np.int64)
+    place[chosen] = np.arange(size)
+    first, second, plain = np.zeros(size), np.zeros(size), np.zeros(size)
+    total = _sums(*chunk, problem.loss, p, place, first, second, plain)
+    bound = problem.loss.smoothness if math.isfinite(problem.loss.smoothness) else 1.0
+    mean, slope = np.zeros(size), 0.0
+    if problem.fit_intercept:
+        mean, slope = first / max(total, 1e-300), float(gradient[-1])
+    spread = np.maximum(second - mean * first, 0.0)
+    diagonal = np.maximum(spread, _LEAST * bound * plain) / n
+    level = max(total / n, _LEAST * bound)
+    about = gradient[chosen] - slope * mean
+    return Model(chosen, place, mean, diagonal, level, about, slope)
+
+
+# ---------------------------------------------------------------- the matrix
+
+
+def step_by_matrix(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, sample: np.ndarray
+) -> np.ndarray:
+    """Where the model is smallest, by S of a ``sample`` of the rows; the chosen weights there."""
+    S = _matrix(problem, chunk._replace(order=sample), p, model)
+    S /= float(np.sum(chunk.weight[sample]))
+    own = np.diag(S).astype(np.float64)
+    # What the sample lacks of the curvature of all rows, and a ridge for its errors: where a
+    # feature is too rare for the sample, or a sum of features constant in it, there would seem to
+    # be no curvature, and the step would have no end.
+    more = np.maximum(model.diagonal - own, 0.0) + 1e-10 * model.diagonal
+    if sample.size < chunk.order.size:
+        more += 0.1 * own.size / sample.size * model.diagonal
+    S[np.diag_indices_from(S)] += more
+    target = w.copy()
+    _descend_matrix(S, model.gradient, w, model.chosen, problem.penalty, target)
+    return target
+
+
+def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.ndarray:
+    """n S, in single precision: it bends the step only, the gradient says where to."""
+    rows, y, weight, order = chunk
+    size = model.chosen.size
+    if rows.stored < _DENSE * rows.shape[0] * rows.shape[1]:
+        whole = np.zeros((size + 1, size + 1), np.float64 if model.is_far else np.float32)
+        _add_sparse_rows(*chunk, problem.loss, p, model.place, whole)
+        S = whole[:size, :size]
+        S += S.T
+        S[np.diag_indices_from(S)] *= 0.5
+        if problem.fit_intercept:
+            crossed = np.outer(whole[size, :size], model.mean)
+            S -= crossed + crossed.T - whole[size, size] * np.outer(model.mean, model.mean)
+        return np.ascontiguousarray(S, dtype=np.float32)
+    S = np.zeros((size, size), np.float32)
+    for start in range(0, order.size, _BLOCK):
+        part = order[start : start + _BLOCK]
+        block = np.empty((part.size, size), np.float32)
+        _weighted_block(rows, y, weight, part, problem.loss, p, model.place, model.mean, block)
+        S += block.T @ block
+    return S
+
+
+@njit(cache=True, nogil=True)
+def _descend_matrix(S, gradient, w, chosen, penalty, target):
+    """Coordinate descent with S at hand; ``target`` begins as w."""
+    size = chosen.size
+    product = np.zeros(size)
+    for _ in range(_SWEEPS):
+        largest, scale = 0.0, 0.0
+        for a in range(size):
+            curvature = S[a, a]
+            if curvature <= 0.0:
+                continue
+            old = target[a]
+            slope = gradient[a] + product[a]
+            new = penalty.prox(old - slope / curvature, 1.0 / curvature, chosen[a])
+            change = new - old
+            if change != 0.0:
+                target[a] = new
+                line = S[a]
+                for b in range(size):
+                    product[b] += change * line[b]
+                largest = max(largest, change * change * curvature)
+            scale = max(scale, (new - w[a]) ** 2 * curvature)
+        if largest <= 1e-4 * scale:
+            break
+
+
+# ---------------------------------------------------------------- the columns
+
+
+@njit(cache=True, nogil=True)
+def _count(rows, order, place, starts):
+    for r in range(order.size):
+        i = order[r]
+        for k in range(rows.start(i), rows.stop(i)):
+            spot = place[rows.column(i, k)]
+            if spot >= 0:
+                starts[spot + 1] += 1
+
+
+@njit(cache=True, nogil=True)
+def _copy_columns(rows, order, place, ends, index, values):
+    """``ends`` begins as the columns' first places and ends as their last ones."""
+    for r in range(order.size):
+        i = order[r]
+        for k in range(rows.start(i), rows.stop(i)):
+            spot = place[rows.column(i, k)]
+            if spot >= 0:
+                index[ends[spot]] = i
+                values[ends[spot]] = rows.element(i, k)
+                ends[spot] += 1
+
+
+@njit(cache=True, nogil=True)
+def _curvatures(y, weight, order, loss, p, n, out):
+    for r in range(order.size):
+        i = order[r]
+        out[i] = weight[i] * loss.curvature(y[i], p[i]) / n
+
+
+def step_by_columns(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, rough: bool
+) -> np.ndarray:
+    """Where the model is smallest, without its matrix; the chosen weights there.
+
+    A few sweeps are enough (``rough``) while the working set still grows.
+    """
+    rows, y, weight, order = chunk
+    starts = np.zeros(model.chosen.size + 1, np.int64)
+    _count(rows, order, model.place, starts)
+    starts = np.cumsum(starts)
+    index, values = np.empty(starts[-1], np.uint32), np.empty(starts[-1], rows.dtype)
+    _copy_columns(rows, order, model.place, starts[:-1].copy(), index, values)
+    h = np.zeros(y.shape[0])
+    _curvatures(y, weight, order, problem.loss, p, float(np.sum(weight[order])), h)
+    target = w.copy()
+    _descend_columns(
+        starts, index, values, h, model.mean * model.level, model.mean, model.gradient,
+        model.diagonal, w, model.chosen, problem.penalty, _FEW if rough else _SWEEPS, target,
+    )  # fmt: skip
+    return target
+
+
+@njit(cache=True, nogil=True)
+def _descend_columns(
+    starts, index, values, h, first, mean, gradient, diagonal, w, chosen, penalty, sweeps, target
+):
+    """Coordinate descent through columns; ``target`` begins as w.
+
+    The move of the predictions is q - offset, q the sum of delta_a times column a.  After a sweep
+    over all coordinates, those at zero rest until the others have settled.
+    """
+    q, offset = np.zeros(h.size), 0.0
+    awake = np.ones(chosen.size, np.bool_)
+    everyone = True
+    for _ in range(sweeps):
+        largest, scale = 0.0, 0.0
+        for a in range(chosen.size):
+            curvature = diagonal[a]
+            if curvature <= 0.0 or not (everyone or awake[a]):
+                continue
+            old = target[a]
+            slope = gradient[a] - offset * first[a]
+            for k in range(starts[a], starts[a + 1]):
+                i = index[k]
+                slope += h[i] * values[k] * q[i]
+            new = penalty.prox(old - slope / curvature, 1.0 / curvature, chosen[a])
+            change = new - old
+            if change != 0.0:
+                target[a] = new
+                offset += change * mean[a]
+                for k in range(starts[a], starts[a + 1]):
+                    q[index[k]] += change * values[k]
+                largest = max(largest, change * change * curvature)
+            awake[a] = new != 0.0 or change != 0.0
+            scale = max(scale, (new - w[a]) ** 2 * curvature)
+        if largest <= 1e-6 * scale:
+            if everyone:
+                break
+            everyone = True
+        else:
+            everyone = False
