@@ -16,7 +16,7 @@ from thresher.registry import LOSSES
 from thresher.solvers import ASSET, DropoutPegasos, Pegasos, Problem, driver
 from thresher.solvers._targets import SIGNS, reach, units_of
 
-PROJECTING = ("pegasos", "dropout_pegasos", "asset")
+PROJECTING = ("pegasos", "weighted_pegasos", "dropout_pegasos", "asset")
 REGRESSIONS = [name for name, cls in LOSSES.items() if "regression" in cls.tasks]
 UNITS = [1e-4, 1.0, 300.0, 1e6]
 

@@ -307,9 +307,11 @@ class WeightedPegasos(Solver):
     Parameters
     ----------
     precisions : {"ard", "cv"} or array of shape (n_features,), default="ard"
-        "ard": automatic relevance determination, the inverse of the learned prior variances; "cv":
-        coordinate-wise search by cross-validation, for few features; or positive numbers.  They are
-        normalised to geometric mean one, so that alpha keeps its meaning.
+        "ard": automatic relevance determination, the inverse of the learned prior variances, for
+        thousands of features at most; "cv": coordinate-wise search by cross-validation, for few
+        features; or positive numbers.  They are normalised so that alpha keeps its meaning: the
+        first so that rows keep their mean squared length in the coordinates sqrt(lambda_j) w_j,
+        the others to geometric mean one.
     batch : int, default=1
         Rows per update.
     project : bool, default=True
@@ -340,6 +342,14 @@ class WeightedPegasos(Solver):
                 f"WeightedPegasos: precisions must be numbers or one of "
                 f"{', '.join(relevance.METHODS)}, got {self.precisions!r}"
             )
+        if isinstance(self.precisions, str) and self.precisions == "ard":
+            d, most = problem.n_features, relevance.LARGEST
+            if d > most:
+                raise ValueError(
+                    f"WeightedPegasos: precisions='ard' holds several matrices of {d} x {d} "
+                    f"numbers, {8 * d * d / 2**30:.1f} GiB each, and is for at most {most} "
+                    "features: give precisions as numbers, or use solver='pegasos'"
+                )
         self._inner().check(problem)
 
     def _inner(self) -> Pegasos:
