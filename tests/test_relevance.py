@@ -121,6 +121,38 @@ def test_a_threshold_above_every_gradient_warns_and_says_all_zero(sparse_problem
     assert not np.any(result.coef)
 
 
+@pytest.mark.parametrize("strength", [1e-4, 1e-2, 0.1])
+def test_what_holds_a_zero_does_not_depend_on_the_strength(strength):
+    X, y = make_data()
+    problem = Problem(Logistic(), L1(strength), 12)
+    largest = np.abs(X.T @ logistic_slope(y, np.zeros(200))).max() / 200
+    solver, _ = ReweightedL1(gamma=1.0, hold=0.3).prepare(problem, chunk_of(X, y))
+    assert strength / solver.epsilon == pytest.approx(0.3 * largest)
+    with pytest.raises(ValueError, match="hold must be positive, got 0"):
+        ReweightedL1(hold=0.0).check(problem)
+
+
+def test_reweighted_l2_finds_an_epsilon_in_the_units_of_the_rows():
+    """On small weights it is a ridge of strength 1/epsilon: 0.1 drowned the loss."""
+    X, y = load_breast_cancer(return_X_y=True)
+    for loss in ("hinge", "logistic"):
+        model = LinearClassifier(loss, solver="rw_l2_rda", scale=True, random_state=0).fit(X, y)
+        assert model.score(X, y) > 0.95
+        assert model.solver_.epsilon == pytest.approx(min(1000 * 30, 10 * 569) / 30)
+    Z, labels = make_data()
+    found = {
+        (unit, variant): ReweightedL2(variant=variant).prepare(
+            Problem(Logistic(), L1(0.01), 12), chunk_of(unit * Z, labels)
+        )[0].epsilon
+        for unit in (1.0, 100.0)
+        for variant in ("thesis", "literal")
+    }  # fmt: skip
+    assert found[100.0, "thesis"] == pytest.approx(1e-4 * found[1.0, "thesis"])
+    assert found[1.0, "literal"] == pytest.approx(0.01 * found[1.0, "thesis"])
+    problem = Problem(Logistic(), L1(0.01), 12)
+    assert ReweightedL2(0.5).prepare(problem, chunk_of(Z, labels))[0].epsilon == 0.5
+
+
 # ------------------------------------------------ penalty weights, Alg. 8 and ARD
 
 

@@ -28,9 +28,11 @@ def current_name(name: str) -> str:
 #: fields that classes got after files of version 2 were written, as JSON of the same meaning
 _ADDED: dict[str, Json] = {
     "thresher.schedules.Pegasos": {"delay": 0.0},
+    "thresher.solvers.asgd.AveragedSGD": {"origin": 0.0},
     "thresher.solvers.pegasos.Pegasos": {"average": False, "units": None},
     "thresher.solvers.dropout.DropoutPegasos": {"average": False, "units": None},
     "thresher.solvers.asset.ASSET": {"units": None},
+    "thresher.solvers.reweighted.ReweightedL1": {"hold": None},
 }
 
 
