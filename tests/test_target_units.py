@@ -14,7 +14,7 @@ from thresher.losses import Hinge, LeastSquares
 from thresher.penalties import L2
 from thresher.registry import LOSSES
 from thresher.solvers import ASSET, DropoutPegasos, Pegasos, Problem, driver
-from thresher.solvers._targets import SIGNS, reach, units_of
+from thresher.solvers._targets import SIGNS, origin_of, reach, units_of
 
 PROJECTING = ("pegasos", "weighted_pegasos", "dropout_pegasos", "asset")
 REGRESSIONS = [name for name, cls in LOSSES.items() if "regression" in cls.tasks]
@@ -38,6 +38,38 @@ def test_units_and_origin_of_the_targets_do_not_matter(data, solver, unit):
     X, y = data
     best = Ridge(alpha=1.0).fit(X, y).score(X, y)
     assert r2(solver, X, unit * (y + 3.0)) > best - 0.02
+
+
+@pytest.mark.parametrize(
+    ("loss", "solver"),
+    [("least_squares", "asgd"), ("huber", "asgd"), ("huber", "pegasos"), ("huber", "asset")],
+)
+def test_targets_far_from_zero(data, loss, solver):
+    X, y = data
+    best = Ridge(alpha=1.0).fit(X, y).score(X, y)
+    for far in (1e4, 1e10):
+        assert r2(solver, X, far + y, loss) > best - 0.02
+
+
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """With the logarithm as its link: the mean target is no prediction."""
+
+    tasks = frozenset({"regression"})
+
+    def value(self, y, p):
+        return math.exp(min(p, 500.0)) - y * p
+
+    def deriv(self, y, p):
+        return math.exp(min(p, 500.0)) - y
+
+
+def test_a_loss_with_a_link_starts_at_zero(data):
+    X, y = data
+    chunk = chunk_of(X, np.full(400, 30.0) + y)
+    assert origin_of(Problem(Poisson(), L2(0.1), 5), chunk) == 0.0
+    assert origin_of(Problem(LeastSquares(), L2(0.1), 5), chunk) == pytest.approx(30.0)
+    assert origin_of(Problem(LeastSquares(), L2(0.1), 5, fit_intercept=False), chunk) == 0.0
 
 
 @pytest.mark.parametrize("solver", [Pegasos(), Pegasos(batch=7), ASSET(theta=0.1)])

@@ -34,7 +34,7 @@ from numba import njit
 from thresher._rows import Rows
 from thresher.solvers.base import Chunk, Problem
 
-__all__ = ["SIGNS", "TargetUnits", "are_signs", "reach", "shortened", "units_of"]
+__all__ = ["SIGNS", "TargetUnits", "are_signs", "origin_of", "reach", "shortened", "units_of"]
 
 
 class TargetUnits(NamedTuple):
@@ -55,6 +55,27 @@ def are_signs(chunk: Chunk) -> bool:
     return bool(np.all(np.abs(chunk.y[chunk.order]) == 1.0))
 
 
+def origin_of(problem: Problem, chunk: Chunk) -> float:
+    """Where a bias should start: at the mean target, or at zero where the loss likes that better.
+
+    A loss may have a link, for which the mean is no prediction; signs and classes start at zero.
+    """
+    if not problem.fit_intercept or problem.outputs > 1 or are_signs(chunk):
+        return 0.0
+    _, y, weight, order = chunk
+    mean = float(np.average(y[order], weights=weight[order]))
+    costs = [_constant_loss(y, weight, order, problem.loss, c) for c in (mean, 0.0)]
+    return mean if costs[0] < costs[1] else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _constant_loss(y, weight, order, loss, prediction):
+    total = 0.0
+    for r in range(order.size):
+        total += weight[order[r]] * loss.value(y[order[r]], prediction)
+    return total
+
+
 def units_of(problem: Problem, rows: Rows, chunk: Chunk, strength: float) -> TargetUnits:
     """Found on at most some 10,000 of the rows; those of signs are known.
 
@@ -65,8 +86,7 @@ def units_of(problem: Problem, rows: Rows, chunk: Chunk, strength: float) -> Tar
         return SIGNS
     _, y, weight, order = chunk
     order = order[:: max(1, order.size // 10_000)]
-    ones = float(problem.fit_intercept)
-    origin = float(np.average(y[order], weights=weight[order])) if problem.fit_intercept else 0.0
+    ones, origin = float(problem.fit_intercept), origin_of(problem, chunk)
     paid, squares, norms = _at_origin(rows, y, weight, order, problem.loss, origin)
     norms = norms / order.size + ones
     if not (paid > 0.0 and squares > 0.0 and norms > 0.0):  # nothing is to be gained

@@ -218,7 +218,8 @@ class Pegasos(_ScaledSolver):
         The model is the mean of the iterates, weighted by t (Lacoste-Julien, Schmidt and Bach,
         2012), instead of the last one.  None: where targets are numbers.
     units : TargetUnits or None, default=None
-        Start of the bias, length and delay of the steps.  None: found on a sample of the rows.
+        Start of the bias, length and delay of the steps.  None: found on a sample of the rows, of a
+        stream on the first.
 
     Examples
     --------
