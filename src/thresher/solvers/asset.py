@@ -200,8 +200,9 @@ class ASSET(Solver):
         firsts = driver.variants(
             replace(solver, start=None), "first", [theta * reach for theta in thetas]
         )
-        best = driver.best_on_sample(firsts, problem, chunk)
-        return replace(solver, first=best.first, start=self.start), problem  # type: ignore[attr-defined]
+        best: Any = driver.best_on_sample(firsts, problem, chunk)
+        theta = thetas[firsts.index(best)]
+        return replace(solver, first=best.first, theta=theta, start=self.start), problem
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> AssetState:
         d = problem.n_features
