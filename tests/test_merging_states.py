@@ -151,7 +151,7 @@ def test_reweighted_sums_are_brought_up_to_date(average_weights, variant):
     if variant == "l1":
         solver = ReweightedL1(gamma=2.0, average_weights=average_weights)
     else:
-        solver = ReweightedL2(variant=variant, gamma=1.0, average_weights=average_weights)
+        solver = ReweightedL2(0.1, variant=variant, gamma=1.0, average_weights=average_weights)
     problem = Problem(Logistic(), L1(0.01), 12)
     check_solver(solver, penalty=problem.penalty)
     base, states = shards(solver, problem)

@@ -258,6 +258,36 @@ def test_pegasos_with_the_bias_of_the_thesis(sparse_problem):
     close((result.coef, result.intercept), (w, np.mean(y - X @ w)))
 
 
+NOT_FOUND = {"schedule", "hold"}  # None says that a rule of the solver's own is followed
+
+
+@pytest.mark.parametrize("name", [name for name, cls in SOLVERS.items() if cls.streaming])
+def test_a_prepared_solver_has_all_that_was_to_be_found(name):
+    X, y = make_data()
+    penalty = (L1 if SOLVERS[name].default_penalty == "l1" else L2)(0.01)
+    problem = Problem(LeastSquares(), penalty, 12)
+    solver, _ = SOLVERS[name]().planned(1000).prepare(problem, chunk_of(X, y))
+    left = {f.name for f in dataclasses.fields(solver) if getattr(solver, f.name) is None}
+    assert left <= NOT_FOUND
+
+
+def test_gamma_is_chosen_on_enough_rows_of_a_rare_class(monkeypatch):
+    """Both parts hold 250 rows of it, or half of all; of two equal classes they are as before."""
+    seen = []
+
+    def objective(problem, chunk, *model):
+        seen.append(chunk.order.size)
+        return 1.0
+
+    monkeypatch.setattr(driver, "objective", objective)
+    X, y = make_data(n=8000, d=3)
+    for share, size in ((0.5, 500), (0.1, 2500), (0.01, 4000)):
+        y = np.where(np.arange(8000) < share * 8000, 1.0, -1.0)
+        RDA().prepare(Problem(Hinge(), L1(0.01), 3), chunk_of(X, y))
+        assert set(seen) == {size}
+        seen.clear()
+
+
 def test_dropout_pegasos(sparse_problem):
     X, y, chunk, order = sparse_problem
     lam = 0.05

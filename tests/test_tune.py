@@ -194,7 +194,7 @@ def test_declared_conditions_follow_the_loss():
     assert names(LinearClassifier(scale=True)) == {"alpha"}
     assert names(LinearClassifier(Pinball(0.3), scale=True)) == {"alpha", "loss__tau"}
     assert names(LinearClassifier(solver="rw_l1_rda", scale=True)) == {
-        "alpha", "solver__gamma", "solver__epsilon",
+        "alpha", "solver__gamma", "solver__hold",
     }  # fmt: skip
     assert "scale" not in space_for(LinearClassifier(), sparse.csr_array(X)).dimensions
 

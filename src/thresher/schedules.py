@@ -34,12 +34,14 @@ class Schedule(Term):
 
 @dataclass(frozen=True)
 class Pegasos(Schedule):
-    """1 / (strength t): the step of Pegasos for an objective of that strong convexity.
+    """1 / (strength (t + delay)): the step of Pegasos for an objective of that strong convexity.
 
     Parameters
     ----------
     strength : float
         Of the quadratic penalty, positive.
+    delay : float, default=0.0
+        Steps that are taken for gone: the first one is 1 / (strength (1 + delay)).
 
     Examples
     --------
@@ -49,12 +51,15 @@ class Pegasos(Schedule):
     """
 
     strength: float
+    delay: float = 0.0
 
     def __post_init__(self):
         _check_positive(self, "strength")
+        if not self.delay >= 0.0:
+            raise ValueError(f"Pegasos: delay must be at least 0, got {self.delay}")
 
     def at(self, t):
-        return 1.0 / (self.strength * t)
+        return 1.0 / (self.strength * (t + self.delay))
 
 
 @dataclass(frozen=True)

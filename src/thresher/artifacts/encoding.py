@@ -31,7 +31,7 @@ from scipy.sparse import csr_matrix, issparse
 from thresher import functions, kernels, losses, penalties, registry, schedules, solvers
 from thresher._terms import Term
 from thresher.artifacts.container import BadFile
-from thresher.artifacts.upgrades import current_name
+from thresher.artifacts.upgrades import added_fields, current_name
 from thresher.maps import leaves
 from thresher.maps.base import FeatureMap
 
@@ -308,6 +308,7 @@ class _Decoder:
         names, given = _field_names(cls), parts["fields"]
         if names is None or not isinstance(given, dict):
             raise BadFile(f"{parts['class']!r:.100} is no class of fields")
+        given = {**added_fields(_qualified(cls)), **given}
         _check_names(cls, names, given)
         fields = {name: self.decode(given[name]) for name in names}
         if _qualified(cls) in _own_classes():

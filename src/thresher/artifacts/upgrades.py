@@ -11,7 +11,7 @@ from typing import Any
 
 from thresher.artifacts.container import BadFile
 
-__all__ = ["current_name", "upgraded"]
+__all__ = ["added_fields", "current_name", "upgraded"]
 
 Json = dict[str, Any]
 
@@ -23,6 +23,22 @@ def current_name(name: str) -> str:
     """Where a class of ours lives now; other names are what they are."""
     module, _, cls = name.rpartition(".")
     return f"{_MOVED[module]}.{cls}" if module in _MOVED else name
+
+
+#: fields that classes got after files of version 2 were written, as JSON of the same meaning
+_ADDED: dict[str, Json] = {
+    "thresher.schedules.Pegasos": {"delay": 0.0},
+    "thresher.solvers.asgd.AveragedSGD": {"origin": 0.0},
+    "thresher.solvers.pegasos.Pegasos": {"average": False, "units": None},
+    "thresher.solvers.dropout.DropoutPegasos": {"average": False, "units": None},
+    "thresher.solvers.asset.ASSET": {"units": None},
+    "thresher.solvers.reweighted.ReweightedL1": {"hold": None},
+}
+
+
+def added_fields(name: str) -> Json:
+    """What a class of ours has that older files do not give, and what it was without it."""
+    return _ADDED.get(name, {})
 
 
 def upgraded(model: Json, version: int) -> Json:

@@ -32,6 +32,7 @@ from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers._joint import add_to_all, list_nonzeros, predict_all, room
 from thresher.solvers._states import combined, present
+from thresher.solvers._targets import origin_of
 from thresher.solvers.base import Chunk, Problem, Solver
 from thresher.solvers.pegasos import mean_sqnorm
 
@@ -197,6 +198,9 @@ class AveragedSGD(Solver):
     horizon : float, default=inf
         Rows to be visited in all, over which the steps fall to zero; set by ``fit``, infinite in a
         stream.
+    origin : float or None, default=None
+        Where the bias starts.  None: at the mean target where targets are numbers, else at zero; in
+        a stream with a given eta0, at zero.
 
     Examples
     --------
@@ -212,6 +216,7 @@ class AveragedSGD(Solver):
     every: int | None = None
     memory: float = 2.0
     horizon: float = math.inf
+    origin: float | None = None
     penalty_needs = frozenset({"quadratic", "uniform"})
     default_passes = 2
     joint = True
@@ -234,7 +239,8 @@ class AveragedSGD(Solver):
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
         every = self.every or snapshot_interval(problem, chunk)
-        solver = replace(self, every=every)
+        origin = origin_of(problem, chunk) if self.origin is None else self.origin
+        solver = replace(self, every=every, origin=origin)
         if self.eta0 is not None:
             return solver, problem
         # A step is stable up to 1/(smoothness ||x||^2); for a loss with kinks the scale at which
@@ -249,12 +255,16 @@ class AveragedSGD(Solver):
         return replace(self, horizon=float(visits))
 
     def for_stream(self, problem: Problem) -> Solver:
-        return replace(self, every=self.every or min(max(problem.n_features // 8, 16), 4096))
+        every = self.every or min(max(problem.n_features // 8, 16), 4096)
+        # With its steps given, nothing of a stream depends on which rows came first.
+        origin = 0.0 if self.origin is None and self.eta0 is not None else self.origin
+        return replace(self, every=every, origin=origin)
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> AveragedState:
         d, k, dtype = problem.n_features, problem.outputs, problem.dtype
         if k == 1:
-            weights, mean, biases = np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(1)
+            weights, mean = np.zeros(d, dtype), np.zeros(d, dtype)
+            biases = np.full(1, self.origin or 0.0)
         else:
             weights, mean = room(d, k, dtype), room(d, k, dtype)
             biases = np.zeros(mean.shape[1], dtype)

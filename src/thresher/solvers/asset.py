@@ -1,10 +1,11 @@
 r"""ASSET: projected subgradient steps on a kernel machine in its feature space.
 
 .. math:: \min_{w, b}\; \tfrac\lambda2\|w\|^2 + \operatorname{mean}_i \ell(y_i, w\cdot x_i + b),
-          \qquad \|w\| \le 1/\sqrt\lambda,\; |b| \le B
+          \qquad \|w\| \le R,\; |b| \le B
 
-by robust stochastic approximation (Nemirovski et al., 2009): with :math:`D_Z = \sqrt{1/\lambda +
-B^2}` and :math:`D_G` the root mean squared norm of a subgradient, found on a pilot sample,
+by robust stochastic approximation (Nemirovski et al., 2009): with R the bound of ``_targets.py``,
+of two classes the published :math:`1/\sqrt\lambda`, with :math:`D_Z = \sqrt{R^2 + B^2}` and
+:math:`D_G` the root mean squared norm of a subgradient, found on a pilot sample,
 
 .. math:: \eta_t = \theta \frac{D_Z}{D_G \sqrt t}, \quad
           w \leftarrow \Pi\big((1-\eta_t\lambda) w - \eta_t \ell' x\big), \quad
@@ -32,6 +33,7 @@ from thresher._rows import AHEAD
 from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers._states import combined, present
+from thresher.solvers._targets import SIGNS, TargetUnits, reach, shortened, units_of
 from thresher.solvers.base import Chunk, Problem, Solver
 
 __all__ = ["ASSET"]
@@ -49,21 +51,26 @@ class AssetState(NamedTuple):
     bias_sum: float
     steps_sum: float
     step: int
+    constant: float  # loss of the best constant prediction: it sets the radius R
+    weights: float  # of the rows so far
 
 
 @njit(cache=True, nogil=True)
-def _visits(rows, y, weight, order, loss, lam, first, box, star, start, fit_bias, state):
+def _visits(rows, y, weight, order, loss, lam, first, box, star, units, start, fit_bias, state):
     v, lag = state.direction, state.lag
     scale, square, mass = state.scale, state.square, state.mass
     bias, bias_sum, steps_sum, t = state.bias, state.bias_sum, state.steps_sum, state.step
+    constant, weights = state.constant, state.weights
     radius = 1.0 / math.sqrt(lam)
+    low, high = units.origin - box, units.origin + box
     for r in range(order.size):
         i = order[r]
         rows.fetch(order[min(r + AHEAD, order.size - 1)])
         t += 1
-        eta = 1.0 / (lam * t) if star else first / math.sqrt(t)
+        eta = 1.0 / (lam * (t + units.delay)) if star else first / math.sqrt(t)
         inner = rows.dot(i, v)
-        slope = weight[i] * loss.deriv(y[i], scale * inner + bias)
+        slope = shortened(rows, i, loss.deriv(y[i], scale * inner + bias), eta, units)
+        slope *= weight[i]
         scale *= max(1.0 - eta * lam, 0.0)
         if scale < 1e-9:  # the first step of ASSET* forgets everything
             for j in range(v.size):
@@ -78,28 +85,35 @@ def _visits(rows, y, weight, order, loss, lam, first, box, star, start, fit_bias
                 rows.add(i, move * mass, lag)
             square = max(square + move * (2.0 * inner + move * rows.sqnorm(i)), 0.0)
             if fit_bias:
-                bias = min(max(bias - eta * slope, -box), box)
-        norm = scale * math.sqrt(square)
-        if norm > radius:
-            scale *= radius / norm
+                bias = min(max(bias - eta * slope, low), high)
+        constant += weight[i] * loss.value(y[i], units.origin)
+        weights += weight[i]
+        norm, longest = scale * math.sqrt(square), radius * reach(constant, weights, units.floor)
+        if norm > longest:
+            scale *= longest / norm
         if t >= start:
             mass += eta * scale
             bias_sum += eta * bias
             steps_sum += eta
-    return v, lag, scale, square, mass, bias, bias_sum, steps_sum, t
+    return v, lag, scale, square, mass, bias, bias_sum, steps_sum, t, constant, weights
 
 
 @njit(cache=True, nogil=True)
-def _pilot(rows, y, weight, order, loss, fit_bias):
-    """Mean squared norm of the subgradients at zero, and the largest norm of a row."""
-    total, largest = 0.0, 0.0
+def _pilot(rows, y, weight, order, loss, units, fit_bias):
+    """At the constant prediction: mean squared norm of the subgradients, and R sqrt(lambda); then
+    the largest norm of a row and the largest distance of a target."""
+    total, longest, furthest, constant, weights = 0.0, 0.0, 0.0, 0.0, 0.0
     for r in range(order.size):
         i = order[r]
-        slope = weight[i] * loss.deriv(y[i], 0.0)
+        slope = weight[i] * loss.deriv(y[i], units.origin)
         square = rows.sqnorm(i)
         total += slope * slope * (square + (1.0 if fit_bias else 0.0))
-        largest = max(largest, square)
-    return total / max(order.size, 1), math.sqrt(largest)
+        longest = max(longest, square)
+        furthest = max(furthest, abs(y[i] - units.origin))
+        constant += weight[i] * loss.value(y[i], units.origin)
+        weights += weight[i]
+    unit = reach(constant, weights, units.floor)
+    return total / max(order.size, 1), unit, math.sqrt(longest), furthest
 
 
 @dataclass(frozen=True)
@@ -113,7 +127,8 @@ class ASSET(Solver):
     star : bool, default=False
         Steps 1 / (lambda t) and no bias (ASSET*).
     box : float or None, default=None
-        Bound B of the bias.  None: 1 + the pilot's largest row norm / sqrt(lambda).
+        Bound B of the bias, from where it starts.  None: the largest distance of a target of the
+        pilot from there, + its largest row norm times R.
     pilot : int, default=1000
         Rows on which D_G is measured.
     rho : float, default=0.5
@@ -122,6 +137,8 @@ class ASSET(Solver):
         Visit K at which it begins instead.
     first : float or None, default=None
         theta D_Z / D_G; set by ``fit``.
+    units : TargetUnits or None, default=None
+        Start of the bias, length and delay (of ASSET*) of the steps.  None: as for ``Pegasos``.
 
     Examples
     --------
@@ -140,12 +157,14 @@ class ASSET(Solver):
     rho: float = 0.5
     start: int | None = None
     first: float | None = None
+    units: TargetUnits | None = None
     penalty_needs = frozenset({"quadratic", "uniform"})
+    sum_fields = frozenset({"constant", "weights"})
     default_passes = 10
 
     def check(self, problem: Problem) -> None:
         if not problem.ridge > 0.0:
-            raise ValueError("ASSET needs a positive alpha: it bounds the weights by 1/sqrt(alpha)")
+            raise ValueError("ASSET needs a positive alpha: it bounds the weights")
         if self.star and problem.fit_intercept:
             raise ValueError(
                 "ASSET(star=True) has no bias, which is not strongly convex: use "
@@ -162,32 +181,38 @@ class ASSET(Solver):
         return self if self.start is not None else replace(self, start=1 + int(self.rho * visits))
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        units = self.units or units_of(problem, chunk.rows, chunk, problem.ridge)
         if self.star:
-            return self, problem
+            return replace(self, units=units), problem
         sample = shuffled(chunk.order, problem.seed, 6)[: self.pilot]
         rows, y, weight, _ = chunk
-        square, longest = _pilot(rows, y, weight, sample, problem.loss, problem.fit_intercept)
-        radius = 1.0 / math.sqrt(problem.ridge)
-        box = (self.box or 1.0 + longest * radius) if problem.fit_intercept else 0.0
+        square, unit, longest, furthest = _pilot(
+            rows, y, weight, sample, problem.loss, units, problem.fit_intercept
+        )
+        radius = unit / math.sqrt(problem.ridge)
+        # At an optimal bias some target lies on either side: |b| <= max |y| + ||w|| max ||x||.
+        box = (self.box or furthest + longest * radius) if problem.fit_intercept else 0.0
         reach = math.hypot(radius, box) / max(math.sqrt(square), 1e-300)
-        solver = replace(self, box=max(box, 1e-300))
+        solver = replace(self, box=max(box, 1e-300), units=units)
         if self.theta is not None:
             return replace(solver, first=self.theta * reach), problem
         thetas = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003]
         firsts = driver.variants(
             replace(solver, start=None), "first", [theta * reach for theta in thetas]
         )
-        best = driver.best_on_sample(firsts, problem, chunk)
-        return replace(solver, first=best.first, start=self.start), problem  # type: ignore[attr-defined]
+        best: Any = driver.best_on_sample(firsts, problem, chunk)
+        theta = thetas[firsts.index(best)]
+        return replace(solver, first=best.first, theta=theta, start=self.start), problem
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> AssetState:
         d = problem.n_features
-        return AssetState(np.zeros(d), np.zeros(d), 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        bias = (self.units or SIGNS).origin
+        return AssetState(np.zeros(d), np.zeros(d), 1.0, 0.0, 0.0, bias, 0.0, 0.0, 0, 0.0, 0.0)
 
     def update(self, problem: Problem, state: AssetState, chunk: Chunk) -> AssetState:
         return AssetState(*_visits(
             *chunk, problem.loss, problem.ridge, self.first or 1.0, self.box or math.inf, self.star,
-            self.start or 1, problem.fit_intercept, state,
+            self.units or SIGNS, self.start or 1, problem.fit_intercept, state,
         ))  # fmt: skip
 
     def finish(self, problem: Problem, state: AssetState) -> LinearFunction:

@@ -337,16 +337,20 @@ def objective(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: float
 
 
 def best_on_sample(
-    candidates: list[Solver], problem: Problem, chunk: Chunk, share: float = 0.04
+    candidates: list[Solver], problem: Problem, chunk: Chunk, share: float = 0.04, rarer: int = 0
 ) -> Solver:
     """The boldest candidate with nearly the lowest objective on unseen rows after a sample.
 
     ``candidates`` are ordered from long steps to short ones.
 
-    Sample and unseen rows are ``share`` of the data each (at least 500 rows, at most half).
+    Sample and unseen rows are ``share`` of the data each (at least 500 rows, at most half), and
+    hold about ``rarer`` rows at least of the rarer of two classes.
     """
     rows = shuffled(chunk.order, problem.seed, 3)
-    size = min(max(int(share * rows.size), 500), rows.size // 2)
+    positive = int(np.count_nonzero(chunk.y[rows] > 0.0)) if rarer else 0
+    fewer = min(positive, rows.size - positive)
+    few = rarer * rows.size // fewer if fewer else 0
+    size = min(max(int(share * rows.size), 500, few), rows.size // 2)
     sample = chunk._replace(order=rows[:size])
     unseen = chunk._replace(order=rows[size : 2 * size] if size else rows)
 

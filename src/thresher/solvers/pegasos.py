@@ -26,12 +26,13 @@ import numpy as np
 from numba import njit
 
 from thresher import schedules
-from thresher._rows import scaled
+from thresher._rows import Rows, scaled
 from thresher.functions import LinearFunction
 from thresher.penalties import WeightedL2
 from thresher.solvers import driver, relevance
 from thresher.solvers._batch import add_rows, slopes_at
 from thresher.solvers._states import combined, present
+from thresher.solvers._targets import SIGNS, TargetUnits, reach, shortened, units_of
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch, precisions
 
 __all__ = ["SGD", "Pegasos", "WeightedPegasos"]
@@ -51,40 +52,52 @@ class ScaledState(NamedTuple):
     step: int
     seen: int
     paid: float  # loss suffered online: each row's loss just before its update
+    constant: float  # loss of the best constant prediction: it sets the radius of the ball
+    weights: float  # of the rows so far
 
 
 @njit(cache=True, nogil=True)
 def _scaled_sgd(
-    rows, y, weight, order, loss, schedule, lam, batch, radius, average_from, bias_mode, state
-):
-    """One chunk of updates. ``radius`` inf: no projection; ``average_from`` < 0: no average.
+    rows, y, weight, order, loss, schedule, lam, batch, radius, units, average_from, late,
+    bias_mode, state,
+):  # fmt: skip
+    """One chunk of updates.
 
-    ``bias_mode`` 0: none, 1: gradient steps, 2: mean residual of the batch (Algs 4 and 5).
+    ``radius`` is the ball's where the constant prediction of ``units`` costs one, inf: no ball.
+    ``average_from`` < 0: no average; it weighs iterates by their steps, or ``late`` ones by t.
+    ``bias_mode`` 0: none, 1: gradient steps of at most 1/sqrt(t), 2: mean residual of the batch
+    (Algs 4 and 5), 3: gradient steps as long as those of the weights.
     """
     v, offset = state.direction, state.offset
     scale, sqnorm, mass, total = state.scale, state.sqnorm, state.mass, state.total
     bias, bias_total = state.bias, state.bias_total
     step, seen, paid = state.step, state.seen, state.paid
+    constant, weights = state.constant, state.weights
     slopes = np.empty(batch)
     inners = np.empty(batch)
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
         step += 1
         eta = schedule.at(step)
-        residual = 0.0
+        residual, batch_weight = 0.0, 0.0
         for r in range(size):
             i = order[first + r]
             inners[r] = rows.dot(i, v)
-            residual += y[i] - scale * inners[r]
-        if bias_mode == 2:
-            bias = residual / size
+            residual += weight[i] * (y[i] - scale * inners[r])
+            batch_weight += weight[i]
+        if bias_mode == 2 and batch_weight > 0.0:
+            bias = residual / batch_weight
         slope_sum = 0.0
         for r in range(size):
             i = order[first + r]
             p = scale * inners[r] + bias
             paid += weight[i] * loss.value(y[i], p)
-            slopes[r] = weight[i] * loss.deriv(y[i], p) / size
+            slope = shortened(rows, i, loss.deriv(y[i], p), eta, units)
+            slopes[r] = weight[i] * slope / size
             slope_sum += slopes[r]
+            if radius < math.inf:
+                constant += weight[i] * loss.value(y[i], units.origin)
+                weights += weight[i]
         seen += size
 
         shrink = 1.0 - eta * lam
@@ -108,13 +121,18 @@ def _scaled_sgd(
         if bias_mode == 1:
             # An unpenalised bias has no curvature of its own: its step must not start at 1/lambda.
             bias -= min(eta, 1.0 / math.sqrt(step)) * slope_sum
-        norm = scale * math.sqrt(max(sqnorm, 0.0))
-        if norm > radius:
-            scale *= radius / norm
+        elif bias_mode == 3:
+            bias -= eta * slope_sum
+        if radius < math.inf:
+            norm = scale * math.sqrt(max(sqnorm, 0.0))
+            longest = radius * reach(constant, weights, units.floor)
+            if norm > longest:
+                scale *= longest / norm
         if 0 <= average_from < step:
-            mass += eta * scale
-            total += eta
-            bias_total += eta * bias
+            share = float(step) if late else eta
+            mass += share * scale
+            total += share
+            bias_total += share * bias
         if scale < 1e-9:
             # The average moves wholly into ``offset``: mass / scale would grow without bound.
             for j in range(v.size):
@@ -122,7 +140,9 @@ def _scaled_sgd(
                 v[j] *= scale
             sqnorm *= scale * scale
             mass, scale = 0.0, 1.0
-    return v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid
+    return (
+        v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid, constant, weights
+    )  # fmt: skip
 
 
 def _plain(s: ScaledState) -> ScaledState:
@@ -133,18 +153,18 @@ def _plain(s: ScaledState) -> ScaledState:
     )  # fmt: skip
 
 
-BIAS = {"none": 0, "gradient": 1, "residual": 2}
-
-
 class _ScaledSolver(Solver):
     """Shared by the solvers that keep w = scale * direction."""
 
     default_passes = 10
-    sum_fields = frozenset({"seen", "paid"})
+    sum_fields = frozenset({"seen", "paid", "constant", "weights"})
+
+    units: TargetUnits | None = None
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> ScaledState:
         zeros = np.zeros(problem.n_features, dtype=problem.dtype)
-        return ScaledState(zeros, zeros.copy(), 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
+        bias = (self.units or SIGNS).origin
+        return ScaledState(zeros, zeros.copy(), 1.0, 0.0, 0.0, 0.0, bias, 0.0, 0, 0, 0.0, 0.0, 0.0)
 
     def finish(self, problem: Problem, state: ScaledState) -> LinearFunction:
         if state.total > 0.0:
@@ -170,24 +190,36 @@ class _ScaledSolver(Solver):
 
 @dataclass(frozen=True)
 class Pegasos(_ScaledSolver):
-    """Pegasos with any loss: steps 1/(lambda t), optional projection onto the ball 1/sqrt(lambda).
+    """Pegasos with any loss: steps 1/(lambda t), optional projection onto a ball.
 
     The default learner of SALSA.  Prefer it for its fixed, parameter-free steps; the faster and
     more accurate default for large data is ``AveragedSGD``.  Cost per update: O(non-zeros of the
     batch).  With a ``WeightedL2`` penalty the same steps run in the coordinates sqrt(lambda_j) w_j,
     which is the weighted coordinate-wise Pegasos.
 
+    Two classes are learned as published.  Where targets are numbers, the bias starts at their mean
+    and the steps, 1/(lambda (t + delay)), at Polyak's there, so that they are in the units of the
+    targets; the model is a mean of the iterates.
+
     Parameters
     ----------
     batch : int, default=1
         Rows per update (k).
     project : bool, default=True
-        Keep ||w|| within 1/sqrt(lambda), where the optimum of a loss with l(y, 0) <= 1 lies.
+        Keep ||w|| within 1/sqrt(lambda), for two classes; where targets are numbers, ||w||^2 within
+        the mean loss of their mean as a prediction / lambda, where the optimum of a loss that is
+        nowhere negative lies.
     bias : {"gradient", "residual"}, default="gradient"
         Steps of at most 1/sqrt(t), or the thesis's mean residual of the batch, and of all rows at
-        the end (needs batch > 1 to mean anything).
+        the end (needs batch > 1).
     schedule : Schedule or None, default=None
-        Steps other than 1/(lambda t).
+        Steps other than these.
+    average : bool or None, default=None
+        The model is the mean of the iterates, weighted by t (Lacoste-Julien, Schmidt and Bach,
+        2012), instead of the last one.  None: where targets are numbers.
+    units : TargetUnits or None, default=None
+        Start of the bias, length and delay of the steps.  None: found on a sample of the rows, of a
+        stream on the first.
 
     Examples
     --------
@@ -204,27 +236,44 @@ class Pegasos(_ScaledSolver):
     project: bool = True
     bias: str = "gradient"
     schedule: schedules.Schedule | None = None
+    average: bool | None = None
+    units: TargetUnits | None = None
     penalty_needs = frozenset({"quadratic"})
 
     def check(self, problem: Problem) -> None:
         check_batch(self)
+        name = type(self).__name__
         if self.bias not in ("gradient", "residual"):
-            raise ValueError(f"Pegasos: bias must be 'gradient' or 'residual', got {self.bias!r}")
+            raise ValueError(f"{name}: bias must be 'gradient' or 'residual', got {self.bias!r}")
+        if self.bias == "residual" and self.batch == 1 and problem.fit_intercept:
+            raise ValueError(
+                f"{name}: bias='residual' is the mean residual of a batch, which meets the target "
+                "of a single row exactly and leaves nothing to learn: use batch > 1 or "
+                "bias='gradient'"
+            )
         if not np.all(precisions(problem) > 0.0):
             raise ValueError(
                 "Pegasos steps are 1/(alpha t): alpha and all weights must be positive"
             )
 
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        """Steps and average for targets that are numbers; signs are as published."""
+        lam, rows = _strength_and_rows(problem, chunk)
+        units = self.units or units_of(problem, rows, chunk, lam)
+        average = units.floor == 0.0 if self.average is None else self.average
+        return replace(self, average=average, units=units), problem
+
     def update(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
-        lam, rows = problem.ridge, chunk.rows
-        if "uniform" not in problem.penalty.traits:
-            lam, rows = 1.0, scaled(rows, None, precisions(problem) ** -0.5)
-        schedule = self.schedule or schedules.Pegasos(lam)
+        lam, rows = _strength_and_rows(problem, chunk)
+        units = self.units or SIGNS
+        schedule = self.schedule or schedules.Pegasos(lam, units.delay)
         radius = 1.0 / math.sqrt(lam) if self.project else math.inf
-        mode = BIAS[self.bias] if problem.fit_intercept else 0
+        # Steps that begin in the units of the targets are safe for a bias too.
+        own = 3 if units.delay > 0.0 and self.schedule is None else 1
+        mode = {"gradient": own, "residual": 2}[self.bias] if problem.fit_intercept else 0
         return ScaledState(*_scaled_sgd(
             rows, chunk.y, chunk.weight, chunk.order, problem.loss, schedule, lam, self.batch,
-            radius, -1, mode, state,
+            radius, units, 0 if self.average else -1, True, mode, state,
         ))  # fmt: skip
 
     def finish(self, problem: Problem, state: ScaledState) -> LinearFunction:
@@ -237,21 +286,33 @@ class Pegasos(_ScaledSolver):
         if self.bias == "gradient" or not problem.fit_intercept:
             return state
         coef, _ = self.finish(problem, state)
-        return state._replace(bias=_mean_residual(*chunk, coef))
+        bias = _mean_residual(*chunk, coef)
+        return state._replace(bias=bias, bias_total=bias * state.total)
+
+
+def _strength_and_rows(problem: Problem, chunk: Chunk) -> tuple[float, Rows]:
+    """The strong convexity, and the rows, in the coordinates sqrt(lambda_j) w_j if they differ."""
+    if "uniform" in problem.penalty.traits:
+        return problem.ridge, chunk.rows
+    return 1.0, scaled(chunk.rows, None, precisions(problem) ** -0.5)
 
 
 @dataclass(frozen=True)
 class WeightedPegasos(Solver):
     """Pegasos with a penalty weight per coordinate, lambda_j = alpha * precision_j.
 
-    ``prepare`` chooses the precisions; what then runs is ``Pegasos`` with a ``WeightedL2`` penalty.
+    ``prepare`` chooses the precisions; what then runs is ``Pegasos`` with a ``WeightedL2`` penalty:
+    a fitted estimator has the precisions as ``penalty_.weights`` (with several classes, those of
+    the first against the rest).
 
     Parameters
     ----------
     precisions : {"ard", "cv"} or array of shape (n_features,), default="ard"
-        "ard": automatic relevance determination, the inverse of the learned prior variances; "cv":
-        coordinate-wise search by cross-validation, for few features; or positive numbers.  They are
-        normalised to geometric mean one, so that alpha keeps its meaning.
+        "ard": automatic relevance determination, the inverse of the learned prior variances, for
+        thousands of features at most; "cv": coordinate-wise search by cross-validation, for few
+        features; or positive numbers.  They are normalised so that alpha keeps its meaning: the
+        first so that rows keep their mean squared length in the coordinates sqrt(lambda_j) w_j,
+        the others to geometric mean one.
     batch : int, default=1
         Rows per update.
     project : bool, default=True
@@ -282,6 +343,14 @@ class WeightedPegasos(Solver):
                 f"WeightedPegasos: precisions must be numbers or one of "
                 f"{', '.join(relevance.METHODS)}, got {self.precisions!r}"
             )
+        if isinstance(self.precisions, str) and self.precisions == "ard":
+            d, most = problem.n_features, relevance.LARGEST
+            if d > most:
+                raise ValueError(
+                    f"WeightedPegasos: precisions='ard' holds several matrices of {d} x {d} "
+                    f"numbers, {8 * d * d / 2**30:.1f} GiB each, and is for at most {most} "
+                    "features: give precisions as numbers, or use solver='pegasos'"
+                )
         self._inner().check(problem)
 
     def _inner(self) -> Pegasos:
@@ -289,8 +358,8 @@ class WeightedPegasos(Solver):
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
         weights = relevance.precisions(self.precisions, self._inner(), problem, chunk)
-        penalty = WeightedL2(weights, problem.ridge)
-        return self._inner(), replace(problem, penalty=penalty)
+        problem = replace(problem, penalty=WeightedL2(weights, problem.ridge))
+        return self._inner().prepare(problem, chunk)
 
 
 @dataclass(frozen=True)
@@ -340,14 +409,27 @@ class SGD(_ScaledSolver):
         average_from = -1 if self.average_from is None else self.average_from
         return ScaledState(*kernel(
             chunk.rows, chunk.y, chunk.weight, chunk.order, problem.loss,
-            self.schedule or schedules.InverseRoot(), strength, self.batch, math.inf,
-            average_from, int(problem.fit_intercept), state,
+            self.schedule or schedules.InverseRoot(), strength, self.batch, math.inf, SIGNS,
+            average_from, False, int(problem.fit_intercept), state,
         ))  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
 def _subgradient_sgd(
-    rows, y, weight, order, loss, schedule, penalty, batch, radius, average_from, bias_mode, state
+    rows,
+    y,
+    weight,
+    order,
+    loss,
+    schedule,
+    penalty,
+    batch,
+    radius,
+    units,
+    average_from,
+    late,
+    bias_mode,
+    state,
 ):
     """As ``_scaled_sgd`` with scale one and any penalty: w -= eta (g + subgradient of penalty)."""
     w, offset = state.direction, state.offset
@@ -371,7 +453,7 @@ def _subgradient_sgd(
             bias_total += eta * bias
             for j in range(w.size):
                 offset[j] -= eta * w[j]
-    return w, offset, 1.0, 0.0, mass, total, bias, bias_total, step, seen, paid
+    return w, offset, 1.0, 0.0, mass, total, bias, bias_total, step, seen, paid, 0.0, 0.0
 
 
 @njit(cache=True, nogil=True)

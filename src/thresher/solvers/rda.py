@@ -29,10 +29,13 @@ from thresher.penalties import Penalty
 from thresher.solvers import driver
 from thresher.solvers._batch import add_rows
 from thresher.solvers._states import combined, present
+from thresher.solvers._targets import are_signs
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
 
 __all__ = ["RDA", "AdaptiveRDA"]
+
+_RARER = 250  # rows of the rarer class that gamma is chosen on
 
 
 class DualState(NamedTuple):
@@ -210,9 +213,10 @@ class _DualAveraging(Solver):
         norm = math.sqrt(mean_sqnorm(chunk) + 1e-12)
         scale = 1.0 if self.adaptive else norm
         gammas = [scale * m for m in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)]
-        return driver.best_on_sample(
-            driver.variants(self, "gamma", gammas), problem, chunk
-        ), problem
+        # Of few rows of a rare class nothing is learned but the other one, best by short steps.
+        rarer = _RARER if are_signs(chunk) else 0
+        candidates = driver.variants(self, "gamma", gammas)
+        return driver.best_on_sample(candidates, problem, chunk, rarer=rarer), problem
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> DualState:
         d = problem.n_features

@@ -5,31 +5,38 @@ r"""How much each feature should be penalised: precisions for the weighted Pegas
     minimises :math:`\log|\Sigma| + y^T \Sigma^{-1} y`, :math:`\Sigma = \gamma I + X \Lambda X^T`,
     over the prior *variances* :math:`\Lambda`.  A penalty weighs by *precision*: their inverse is
     returned.  Only the Gram matrix of the features enters: one pass over the rows and O(d^3).
+    Features and targets are standardised for it, and :math:`\gamma` is the residual variance of
+    least squares, so that no units matter.  The least relevant feature is penalised at most a
+    thousand times as much as the most relevant one, for a change of one standard deviation; and the
+    mean squared length of a row in the coordinates of the steps, :math:`\sum_j x_j^2 / \lambda_j`,
+    is what it is with equal weights, so that alpha keeps its meaning and steps their length.
 ``cv``
     Coordinate-wise search: multiply or divide one precision at a time, keep what lowers the
-    cross-validated loss.  2 d fits of every fold per sweep: for tens of features.
+    cross-validated loss by more than a standard error over the folds.  2 d fits of every fold per
+    sweep: for tens of features.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from thresher._random import generator
 from thresher.penalties import WeightedL2
-from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.base import Chunk, Problem
 
-__all__ = ["METHODS", "ard_variances", "precisions"]
+__all__ = ["LARGEST", "METHODS", "ard_variances", "precisions"]
 
 METHODS = ("ard", "cv")
-_SPREAD = 1e3  # the largest precision, relative to that of a typical relevant feature
+_SPREAD = 1e3  # the largest precision, relative to that of the most relevant feature
+LARGEST = 4096  # features of relevance determination, which holds a few square matrices of them
 
 
-def precisions(method: Any, solver: Solver, problem: Problem, chunk: Chunk) -> np.ndarray:
-    """One positive number per feature, normalised to geometric mean one."""
+def precisions(method: Any, solver: Any, problem: Problem, chunk: Chunk) -> np.ndarray:
+    """One positive number per feature; given and cross-validated ones have geometric mean one."""
     if not isinstance(method, str):
         values = np.asarray(method, dtype=np.float64)
         if values.shape != (problem.n_features,) or not np.all(values > 0.0):
@@ -37,40 +44,70 @@ def precisions(method: Any, solver: Solver, problem: Problem, chunk: Chunk) -> n
                 f"precisions must be {problem.n_features} positive numbers, one per feature"
             )
     elif method == "ard":
-        variances = ard_variances(*_moments(chunk, problem))
-        values = 1.0 / np.maximum(variances, 1e-12 * max(variances.max(), 1e-300))
+        return _relevant(_moments(chunk, problem))
     else:
         values = _cross_validated(solver, problem, chunk)
-    logs = np.log(values)
-    # Irrelevant features have precisions without bound: let them not drag the others down.
-    logs = np.clip(logs, None, np.median(logs[logs <= np.median(logs)]) + np.log(_SPREAD))
-    return np.exp(logs - logs.mean())
+    return np.exp(np.log(values) - np.log(values).mean())
+
+
+class Moments(NamedTuple):
+    """Of rows and targets; about the means where an intercept takes those up."""
+
+    gram: np.ndarray  # X'X
+    moment: np.ndarray  # X'y
+    target: float  # y'y
+    lengths: np.ndarray  # mean squares of the features as they are
+    mass: float
+
+
+def _relevant(found: Moments) -> np.ndarray:
+    """Precisions by relevance determination, in the units of the features."""
+    mass, lengths = found.mass, found.lengths
+    spreads = np.maximum(np.diag(found.gram), 0.0) / mass
+    varies = spreads > 1e-12 * lengths
+    if not (found.target > 0.0 and np.any(varies)):
+        return np.ones(lengths.size)
+    units = np.sqrt(mass * spreads[varies])
+    related = found.moment[varies] / (units * np.sqrt(found.target))
+    similar = found.gram[np.ix_(varies, varies)] / np.outer(units, units)
+    ridged = similar + 1e-6 * np.eye(related.size)
+    noise = min(max(1.0 - float(related @ np.linalg.solve(ridged, related)), 1e-3), 1.0)
+    learned = ard_variances(mass * similar, mass * related, noise / mass)
+    least = learned.max() / _SPREAD
+    if not least > 0.0:
+        return np.ones(lengths.size)
+    # A column that only shifts scores, or that never occurs, is as irrelevant as one may be.
+    variances = least / np.where(lengths > 0.0, lengths, 1.0)
+    variances[varies] = np.maximum(learned, least) / spreads[varies]
+    return np.sum(lengths * variances) / np.sum(lengths) / variances
 
 
 @njit(cache=True, nogil=True)
 def _accumulate(rows, y, weight, order, gram, moment, total):
-    mass, targets = 0.0, 0.0
+    mass, targets, squares = 0.0, 0.0, 0.0
     for r in range(order.size):
         i = order[r]
         mass += weight[i]
         targets += weight[i] * y[i]
+        squares += weight[i] * y[i] * y[i]
         rows.add(i, weight[i], total)
         for k in range(rows.start(i), rows.stop(i)):
             j, x = rows.column(i, k), weight[i] * rows.element(i, k)
             moment[j] += x * y[i]
             rows.add(i, x, gram[j])
-    return mass, targets
+    return mass, targets, squares
 
 
-def _moments(chunk: Chunk, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """X'X and X'y; about the means where an intercept takes those up."""
+def _moments(chunk: Chunk, problem: Problem) -> Moments:
     d = problem.n_features
     gram, moment, total = np.zeros((d, d)), np.zeros(d), np.zeros(d)
-    mass, targets = _accumulate(*chunk, gram, moment, total)
+    mass, targets, squares = _accumulate(*chunk, gram, moment, total)
+    lengths = np.diag(gram) / mass
     if problem.fit_intercept:
         gram -= np.outer(total, total) / mass
         moment -= total * (targets / mass)
-    return gram, moment
+        squares -= targets * targets / mass
+    return Moments(gram, moment, squares, lengths, mass)
 
 
 def ard_variances(
@@ -117,7 +154,7 @@ def _lasso(gram, moment, threshold, u):
 
 
 def _cross_validated(
-    solver: Solver,
+    solver: Any,
     problem: Problem,
     chunk: Chunk,
     folds: int = 5,
@@ -126,32 +163,35 @@ def _cross_validated(
 ) -> np.ndarray:
     from thresher.solvers import driver
 
-    rows = generator(problem.seed, 4).permutation(chunk.order)
-    parts = np.array_split(rows, folds)
+    # The last iterate of single-row steps is too rough to tell one weight from another.
+    smooth = replace(solver, average=True)
+    parts = np.array_split(generator(problem.seed, 4).permutation(chunk.order), folds)
 
-    def score(values: np.ndarray) -> float:
+    def losses(values: np.ndarray) -> np.ndarray:
         fold_problem = replace(problem, penalty=WeightedL2(values, problem.ridge))
-        total = 0.0
+        found = np.empty(folds)
         for k in range(folds):
             train = np.concatenate([p for i, p in enumerate(parts) if i != k])
-            state = solver.init(fold_problem, chunk)
-            for _ in range(max(2, -(-200 * solver.batch // train.size))):  # 200 updates at least
-                state = solver.update(fold_problem, state, chunk._replace(order=train))
-            coef, bias = solver.finish(fold_problem, state)
-            total += driver.mean_loss(fold_problem, chunk._replace(order=parts[k]), coef, bias)
-        return total
+            part = chunk._replace(order=train)
+            stepper, ready = smooth.prepare(fold_problem, part)
+            state = stepper.init(ready, part)
+            for _ in range(max(2, -(-200 * stepper.batch // train.size))):  # 200 updates at least
+                state = stepper.update(ready, state, part)
+            held = chunk._replace(order=parts[k])
+            found[k] = driver.mean_loss(ready, held, *stepper.finish(ready, state))
+        return found
 
     values = np.ones(problem.n_features)
-    best = score(values)
+    best = losses(values)
     for _ in range(sweeps):
         improved = False
         for j in range(values.size):
             for trial in (values[j] * factor, values[j] / factor):
                 candidate = values.copy()
                 candidate[j] = trial
-                loss = score(candidate)
-                if loss < best:
-                    best, values, improved = loss, candidate, True
+                gains = best - (found := losses(candidate))
+                if gains.mean() > gains.std(ddof=1) / np.sqrt(folds):
+                    best, values, improved = found, candidate, True
         if not improved:
             break
     return values

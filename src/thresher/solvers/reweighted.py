@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ from thresher.dimensions import Float
 from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers._states import combined, present
+from thresher.solvers.auto import largest_useful_strength
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
 
@@ -172,7 +173,7 @@ class _Reweighted(Solver):
     default_penalty = "l1"
     index_fields = frozenset({"active", "place"})
     sum_fields = frozenset({"gradient", "bias_gradient", "step", "seen", "paid"})
-    epsilon: float
+    epsilon: float | None
 
     def rule(self, problem: Problem) -> Term:
         raise NotImplementedError
@@ -180,7 +181,7 @@ class _Reweighted(Solver):
     def check(self, problem: Problem) -> None:
         name = type(self).__name__
         check_batch(self)
-        if not self.epsilon > 0.0:
+        if self.epsilon is not None and not self.epsilon > 0.0:
             raise ValueError(f"{name}: epsilon must be positive, got {self.epsilon}")
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> ReweightedState:
@@ -252,6 +253,10 @@ class ReweightedL1(_Reweighted):
         Use the mean of all Theta (as the theory does) or only the newest.
     batch : int, default=1
         Rows per update.
+    hold : float or None, default=None
+        The threshold strength / epsilon as a share of the largest mean gradient at zero; epsilon
+        follows from it and from the strength.  Beyond 1 a weight once zero never returns.  Searches
+        try it in place of epsilon, which means something else at every strength.
 
     Examples
     --------
@@ -267,8 +272,9 @@ class ReweightedL1(_Reweighted):
     rho: float = 0.0
     epsilon: float = 0.1
     average_weights: bool = True
-    space = {"gamma": Float(0.01, 100.0, log=True), "epsilon": Float(1e-3, 10.0, log=True)}
+    space = {"gamma": Float(0.01, 100.0, log=True), "hold": Float(1e-3, 1.0, log=True)}
     batch: int = 1
+    hold: float | None = None
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -276,16 +282,24 @@ class ReweightedL1(_Reweighted):
             raise ValueError(f"ReweightedL1: gamma must be positive, got {self.gamma}")
         if not self.rho >= 0.0:
             raise ValueError(f"ReweightedL1: rho must be at least 0, got {self.rho}")
+        if self.hold is not None and not self.hold > 0.0:
+            raise ValueError(f"ReweightedL1: hold must be positive, got {self.hold}")
         _strength(problem)
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        solver = self if self.hold is None else self._holding(self.hold, problem, chunk)
         if self.gamma is not None:
-            return self, problem
+            return solver, problem
         norm = math.sqrt(mean_sqnorm(chunk) + 1e-12)
         gammas = [norm * m for m in (0.1, 0.3, 1.0, 3.0, 10.0)]
         return driver.best_on_sample(
-            driver.variants(self, "gamma", gammas), problem, chunk
+            driver.variants(solver, "gamma", gammas), problem, chunk
         ), problem
+
+    def _holding(self, hold: float, problem: Problem, chunk: Chunk) -> ReweightedL1:
+        threshold = hold * largest_useful_strength(problem, chunk)
+        usable = threshold > 0.0 and _strength(problem) > 0.0
+        return replace(self, epsilon=_strength(problem) / threshold) if usable else self
 
     def rule(self, problem: Problem) -> L1Rule:
         gamma = self.gamma or 1.0
@@ -312,8 +326,11 @@ class ReweightedL2(_Reweighted):
 
     Parameters
     ----------
-    epsilon : float, default=0.1
-        Smoothing of 1/(w^2 + epsilon).
+    epsilon : float or None, default=None
+        Smoothing of 1/(w^2 + epsilon).  On small weights the reweighting acts as a ridge of
+        strength 1/epsilon (strength/epsilon in the other variants).  None: so weak a ridge that it
+        is a thousandth of the mean curvature that the rows give the loss, mean ||x||^2 / min(n, d),
+        but strong enough for a row of the last pass to move its own prediction by at most one.
     truncate : float, default=1e-3
         Weights of at most this size are zero in the model.
     variant : {"thesis", "literal", "ridge"}, default="thesis"
@@ -336,12 +353,12 @@ class ReweightedL2(_Reweighted):
     True
     """
 
-    epsilon: float = 0.1
+    epsilon: float | None = None
     truncate: float = 1e-3
     variant: str = "thesis"
     gamma: float = 0.0
     average_weights: bool = True
-    space = {"epsilon": Float(1e-3, 10.0, log=True), "truncate": Float(1e-6, 1e-1, log=True)}
+    space = {"epsilon": Float(1e-2, 1e4, log=True), "truncate": Float(1e-6, 1e-1, log=True)}
     batch: int = 1
 
     def check(self, problem: Problem) -> None:
@@ -355,12 +372,22 @@ class ReweightedL2(_Reweighted):
             raise ValueError("ReweightedL2: gamma and truncate must be at least 0")
         _strength(problem)
 
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        if self.epsilon is not None:
+            return self, problem
+        n, length = chunk.order.size, max(mean_sqnorm(chunk), 1e-12)
+        weak, calm = 1000.0 * min(n, problem.n_features), float(self.default_passes * n)
+        _, reweight = self._strengths(problem)
+        return replace(self, epsilon=(reweight or 1.0) * min(weak, calm) / length), problem
+
+    def _strengths(self, problem: Problem) -> tuple[float, float]:
+        """Of the ridge, and of the reweighted part."""
+        lam = _strength(problem)
+        return {"thesis": (lam, 1.0), "literal": (0.0, lam), "ridge": (lam, lam)}[self.variant]
+
     def rule(self, problem: Problem) -> L2Rule:
-        lam, newest = _strength(problem), not self.average_weights
-        ridge, reweight = {"thesis": (lam, 1.0), "literal": (0.0, lam), "ridge": (lam, lam)}[
-            self.variant
-        ]
-        return L2Rule(ridge, reweight, self.gamma, self.epsilon, newest)
+        epsilon, newest = self.epsilon or 0.1, not self.average_weights
+        return L2Rule(*self._strengths(problem), self.gamma, epsilon, newest)
 
     def finish(self, problem: Problem, state: ReweightedState) -> LinearFunction:
         coef, bias = super().finish(problem, state)
