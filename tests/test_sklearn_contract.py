@@ -30,6 +30,7 @@ from thresher import (
     LocalNystroem,
     MultiHyperplaneClassifier,
     Nystroem,
+    StackFeatures,
     TermFeatures,
     TunedClassifier,
     TunedRegressor,
@@ -59,6 +60,7 @@ SETTINGS = {
     FourierFeatures: {"n_components": 20},
     LocalNystroem: {"n_components": 10, "cells": 3},
     Nystroem: {"n_components": 20},
+    StackFeatures: {"folds": 2},
 }
 TUNED = {"n_trials": 2, "cv": 2, "search": "csa", "baseline": False}
 

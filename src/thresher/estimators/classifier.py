@@ -252,9 +252,10 @@ def _check_several(codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | 
     kept = codes if weight is None else codes[weight > 0.0]
     present = np.flatnonzero(np.bincount(kept, minlength=classes.size))
     if present.size < 2:
+        found = classes[present].tolist()
         raise ValueError(
             "classification needs at least two classes, but the rows of positive weight hold "
-            f"one class: {classes[present].tolist()[0]!r}"
+            + (f"one class: {found[0]!r}" if found else "none")
         )
 
 

@@ -152,6 +152,8 @@ class StackFeatures(FeatureMap):
         """Rows of a class are spread over the folds."""
         if not (isinstance(self.folds, int | np.integer) and self.folds >= 2):
             raise ValueError(f"folds must be a whole number of at least 2, got {self.folds!r}")
+        if codes.size < 2 * self.folds:
+            raise ValueError(f"n_samples={codes.size} are too few for {self.folds} folds")
         order = generator(self._seed(), 26).permutation(codes.size)
         if classes.size:
             order = order[np.argsort(codes[order], kind="stable")]
