@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
+from typing import Any
 
 __all__ = ["cores", "threads"]
 
@@ -13,8 +15,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
 
 
-def threads(n_jobs: int | None) -> int:
+_MOST = 1024
+
+
+def threads(n_jobs: Any) -> int:
     """scikit-learn's convention: None is one; -1 all cores, -2 all but one, and so on."""
     if n_jobs is None:
         return 1
-    return n_jobs if n_jobs > 0 else max(1, cores() + 1 + n_jobs)
+    try:
+        wanted = operator.index(n_jobs)
+    except TypeError:
+        raise ValueError(f"n_jobs must be a whole number or None, got {n_jobs!r:.100}") from None
+    return min(wanted, _MOST) if wanted > 0 else max(1, cores() + 1 + wanted)

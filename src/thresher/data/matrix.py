@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._rows import check_compressed
 from thresher.data.batch import Batch, Sparse
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import DataError
@@ -119,6 +120,10 @@ def _stored_csr(arrays: dict[str, np.ndarray], path: str) -> Any:
 
 
 def _checked(X: Any, name: str) -> Any:
+    try:
+        check_compressed(X, name)
+    except ValueError as error:
+        raise DataError(str(error)) from None
     try:
         X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
     except ValueError as error:

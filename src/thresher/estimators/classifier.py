@@ -240,9 +240,9 @@ class Classifier(ClassifierMixin, Learner):
         text = f"{classes.size} classes need {expected} rows of coef_, got {outputs}"
         require(outputs == expected, text)
         self._check_calibrate()
-        calibrator = getattr(self, "calibrator_", None)
-        require(self.calibrate or calibrator is None, "a calibrator_ without calibrate")
-        if calibrator is not None:
+        if hasattr(self, "calibrator_"):  # where calibrate was wished, but not in a stream
+            calibrator = self.calibrator_
+            require(self.calibrate, "a calibrator_ without calibrate")
             plain = isinstance(calibrator, calibration.KINDS)
             require(plain, f"calibrator_ does not fit a model of {outputs} outputs")
             calibrator.check(outputs)

@@ -214,6 +214,7 @@ class AveragedSGD(Solver):
     horizon: float = math.inf
     penalty_needs = frozenset({"quadratic", "uniform"})
     default_passes = 2
+    positive_fields = frozenset({"scale", "inverse"})
     joint = True
 
     @property

@@ -142,6 +142,7 @@ class ASSET(Solver):
     first: float | None = None
     penalty_needs = frozenset({"quadratic", "uniform"})
     default_passes = 10
+    positive_fields = frozenset({"scale"})
 
     def check(self, problem: Problem) -> None:
         if not problem.ridge > 0.0:

@@ -140,6 +140,7 @@ class _ScaledSolver(Solver):
     """Shared by the solvers that keep w = scale * direction."""
 
     default_passes = 10
+    positive_fields = frozenset({"scale"})
     sum_fields = frozenset({"seen", "paid"})
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> ScaledState:
