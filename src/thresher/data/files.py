@@ -33,7 +33,8 @@ _BROKEN = (OSError, EOFError, pa.ArrowException)
 class TextBlock(NamedTuple):
     """Some whole lines of a file; ``first_line`` counts from 1, ``newlines`` are in the block.
 
-    A ``plain`` block holds no quote and nothing beyond ASCII.
+    A ``plain`` block holds no quote and nothing beyond ASCII; a ``rest`` is what the file ends with
+    where no line ends: without a newline, or within a quote.
     """
 
     file: str
@@ -41,6 +42,7 @@ class TextBlock(NamedTuple):
     first_line: int
     newlines: int
     plain: bool
+    rest: bool = False
 
 
 # ---------------------------------------------------------------- files
@@ -192,7 +194,7 @@ def text_blocks(
             buffer[:left] = rest
     if left:
         newlines, special = survey(buffer[:left])
-        yield TextBlock(path, buffer[:left], line, newlines, not special)
+        yield TextBlock(path, buffer[:left], line, newlines, not special, rest=True)
 
 
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:

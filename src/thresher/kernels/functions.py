@@ -59,9 +59,10 @@ class Kernel(Term):
         raise NotImplementedError
 
     def check(self) -> None:
-        """ValueError for parameters that are no finite numbers: files are not believed."""
+        """ValueError for parameters that are no numbers, also in single precision: files are not
+        believed."""
         for name, value in self.get_params().items():
-            if isinstance(value, int | float) and not math.isfinite(value):
+            if isinstance(value, int | float) and not abs(value) < 1e30:
                 raise ValueError(f"{type(self).__name__}: {name} must be finite, got {value}")
 
 
