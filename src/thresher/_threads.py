@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import operator
 import os
+import threading
 from typing import Any
 
-__all__ = ["cores", "threads"]
+__all__ = ["LEAVABLE", "cores", "lingering", "threads"]
+
+#: threads whose names start so may be left behind at work when the process ends
+LEAVABLE = "thresher-leavable"
 
 
 def cores() -> int:
@@ -27,3 +31,8 @@ def threads(n_jobs: Any) -> int:
     except TypeError:
         raise ValueError(f"n_jobs must be a whole number or None, got {n_jobs!r:.100}") from None
     return min(wanted, _MOST) if wanted > 0 else max(1, cores() + 1 + wanted)
+
+
+def lingering() -> bool:
+    """Whether threads are at work that nobody waits for any more."""
+    return any(thread.name.startswith(LEAVABLE) for thread in threading.enumerate())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
+
+from thresher._threads import lingering
 
 __all__ = ["main"]
 
@@ -14,13 +17,24 @@ def main() -> None:
     """Run a command; its errors are one line for people and an exit code for programs."""
     from thresher.cli.app import app
 
-    sys.exit(_guarded(app))
+    code = _guarded(app)
+    if code == INTERRUPTED and lingering():
+        # Whoever interrupts does not want to wait for fits that nobody can stop.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _guarded(app: Any) -> int:
     try:
-        app(standalone_mode=False)
-        return OK
+        # An int is a code to end with: Typer turns interrupts and exits into such.
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:
+            print("interrupted", file=sys.stderr)
+        return code if isinstance(code, int) else OK
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED

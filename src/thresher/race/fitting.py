@@ -9,41 +9,79 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from thresher._threads import LEAVABLE
 from thresher.race.runner import Attempt, Runner, Trial
 
-__all__ = ["Fitting", "finish"]
+__all__ = ["Fitting", "Stopped"]
+
+_LOOK = 0.1  # seconds between looks at whether to stop
+
+
+class Stopped(Exception):
+    """Somebody asked the race to end."""
+
+
+def _never() -> bool:
+    return False
 
 
 class Fitting:
-    """Rows, and ``jobs`` threads that fit on parts of them; ``on_trial`` hears of every fit."""
+    """Rows, and ``jobs`` threads that fit on parts of them; ``on_trial`` hears of every fit.
+
+    Where ``stop`` says so, or the user interrupts, nobody waits for fits any more: they end with
+    their next pass, unheard of.
+    """
 
     def __init__(
         self, X: Any, y: np.ndarray, weight: np.ndarray | None, regression: bool, jobs: int,
-        on_trial: Callable[[Trial], None] | None,
+        on_trial: Callable[[Trial], None] | None, stop: Callable[[], bool] = _never,
     ):  # fmt: skip
         self.X, self.y, self.weight, self.regression = X, y, weight, regression
         self.jobs, self.on_trial, self.lock = jobs, on_trial, threading.Lock()
+        self.stop, self.over = stop, threading.Event()
 
     def __enter__(self) -> Fitting:
-        self.pool = ThreadPoolExecutor(self.jobs)
+        self.pool = ThreadPoolExecutor(self.jobs, LEAVABLE)
         return self
 
-    def __exit__(self, *problem: Any) -> None:
-        self.pool.shutdown()
+    def __exit__(self, problem: Any, *_: Any) -> None:
+        if problem is not None:
+            self.over.set()
+        self.pool.shutdown(wait=problem is None, cancel_futures=True)
 
     def all(self, fits: Sequence[tuple[Runner, Callable[[], None]]]) -> None:
         """Wait for fits of runners; those that are wide come one by one, after the others."""
-        finish([self.pool.submit(fit) for runner, fit in fits if not runner.is_wide])
+        self.finish([self.pool.submit(fit) for runner, fit in fits if not runner.is_wide])
         for runner, fit in fits:
             if runner.is_wide:
-                fit()
+                self.alone(fit)
+
+    def alone(self, fit: Callable[..., None], *given: Any) -> None:
+        """One fit, while no other runs; in a thread too, so that one can leave it."""
+        self.finish([self.pool.submit(fit, *given)])
+
+    def finish(self, running: Collection[Future[None]]) -> None:
+        """Wait for fits, and hear of what went wrong."""
+        while running:
+            running = self.some(running)
+
+    def some(self, running: Collection[Future[None]]) -> set[Future[None]]:
+        """Wait for one of these fits at least; those that go on."""
+        done: set[Future[None]] = set()
+        while not done:
+            if self.stop():
+                raise Stopped
+            done, rest = wait(running, timeout=_LOOK, return_when=FIRST_COMPLETED)
+        for future in done:
+            future.result()
+        return rest
 
     def attempt(
         self, runner: Runner, params: dict[str, Any], part: np.ndarray, judges: np.ndarray,
@@ -54,20 +92,26 @@ class Fitting:
         model, misses, problem = None, np.array([math.inf]), ""
         try:
             model = clone(runner.estimator).set_params(**params)
-            _stop_after(model, until)
+            self._stop_after(model, until)
             weight = None if self.weight is None else self.weight[part]
             model.fit(self.X[part], self.y[part], sample_weight=weight)
             misses = self.misses(model, judges)
-            _stop_after(model, None)
+            self._stop_after(model, None)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             problem = str(error)[:200]
         seconds, loss = time.monotonic() - started, float(np.mean(misses))
         size = 0 if problem else _size(model)
         trial = Trial(runner.name, params, int(part.size), loss, seconds, size, problem)
-        if self.on_trial is not None:
+        if self.on_trial is not None and not self.over.is_set():
             with self.lock:
                 self.on_trial(trial)
         return Attempt(trial, model, misses)
+
+    def _stop_after(self, model: Any, until: float | None) -> None:
+        """End a fit with the first pass after ``until``; models that are not ours go on."""
+        if "callbacks" in model.get_params(deep=False):
+            late = [lambda event: self.over.is_set() or time.monotonic() > until]  # type: ignore[operator]
+            model.set_params(callbacks=None if until is None else late)
 
     def misses(self, model: Any, rows: np.ndarray) -> np.ndarray:
         """1 for every row in the wrong class, or its squared miss."""
@@ -77,19 +121,6 @@ class Fitting:
         return (predicted != y).astype(np.float64)
 
 
-def finish(running: Iterable[Future[None]]) -> None:
-    """Wait for fits, and hear of what went wrong."""
-    for future in running:
-        future.result()
-
-
 def _size(model: Any) -> int:
     """Numbers that a model needs to predict; unknown of models that are not ours."""
     return model.function_.size if hasattr(model, "function_") else 0
-
-
-def _stop_after(model: Any, until: float | None) -> None:
-    """End a fit with the first pass after ``until``; models that are not ours go on."""
-    if "callbacks" in model.get_params(deep=False):
-        late = None if until is None else [lambda event: time.monotonic() > until]
-        model.set_params(callbacks=late)

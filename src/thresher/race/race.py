@@ -16,7 +16,8 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from thresher.race.capacity import capacity, grows, larger, rescaled, smaller
 from thresher.race.finals import Finals
-from thresher.race.fitting import Fitting, finish
+from thresher.race.fitting import Fitting, Stopped
 from thresher.race.proposals import Proposals
 from thresher.race.runner import Runner, Trial
 from thresher.search.significance import sign_test
@@ -60,6 +61,7 @@ class Outcome(NamedTuple):
     rows: int  # that the judged model was fitted on
     reason: str
     trials: list[Trial]
+    stopped: bool = False  # somebody asked for an end
 
     @property
     def name(self) -> str:
@@ -82,21 +84,22 @@ class Race:
 
     ``on_trial`` hears of every trial; ``jobs`` fits run at a time.  ``rows``: so many in all, those
     that the race does not get included; nearly all of them seen, the judged model will do and no
-    other fit follows.  None: there always is one, on the rows of the race.
+    other fit follows.  None: there always is one, on the rows of the race.  ``stop`` is asked now
+    and then: True ends the race at once, with the best so far.
     """
 
     def __init__(
         self, runners: dict[str, Any], X: Any, y: np.ndarray, weight: np.ndarray | None,
         regression: bool, deadline: float, seed: int,
         on_trial: Callable[[Trial], None] | None = None,
-        jobs: int = 1, rows: int | None = None,
+        jobs: int = 1, rows: int | None = None, stop: Callable[[], bool] = lambda: False,
     ):  # fmt: skip
         self.runners = [Runner(name, clone(estimator)) for name, estimator in runners.items()]
         self.deadline, self.rng = deadline, np.random.default_rng(seed)
         self.X, self.y, self.weight = X, y, weight
         self.train, self.validation = self._split(regression)
         self.proposals = Proposals(X, y, self.train, self.rng)
-        self.fits = Fitting(X, y, weight, regression, jobs, on_trial)
+        self.fits = Fitting(X, y, weight, regression, jobs, on_trial, stop)
         self.finals = Finals(self.fits, self.train, self.validation)
         self.rows = rows or self.y.size
         self.refit = rows is None or self.train.size < _NEARLY_ALL * rows
@@ -108,16 +111,21 @@ class Race:
         sizes = self._sizes()
         # BLAS threads of fits side by side would wait for each other.
         blas = threadpool_limits(1 if self.fits.jobs > 1 else None, "blas")
-        with warnings.catch_warnings(), blas, self.fits:
+        stopped = False
+        with suppress(Stopped), warnings.catch_warnings(), blas, self.fits:
             warnings.simplefilter("ignore")
+            stopped = True
             for k, rows in enumerate(sizes):
                 later = sum(_LATER**j for j in range(len(sizes) - k))
                 alive = self._rung(alive, rows, patience=0.5**k, share=1.0 / later)
                 if not alive:
                     break
             self.finals.run(alive, self._end(alive))
+            stopped = False
         tried = [trial for runner in self.runners for trial in runner.trials]
         if not any(runner.best for runner in self.runners):
+            if stopped:
+                raise KeyboardInterrupt  # there is no model yet
             problems = {t.runner: t.problem for t in tried if t.problem}
             told = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
             told = told or "no time: raise the budget"
@@ -126,7 +134,7 @@ class Race:
         assert winner.best is not None
         params = winner.units | rescaled(winner.best.params, winner.best.rows, self.rows)
         estimator = clone(winner.estimator).set_params(**params)
-        return Outcome(winner, estimator, params, winner.best.rows, reason, tried)
+        return Outcome(winner, estimator, params, winner.best.rows, reason, tried, stopped)
 
     def _rung(self, alive: list[Runner], rows: int, patience: float, share: float) -> list[Runner]:
         """Everyone's best settings on so many rows, then new settings while the time lasts."""
@@ -210,15 +218,14 @@ class Race:
                     break
                 most -= 1
                 if task[0].is_wide:
-                    finish(running)
+                    self.fits.finish(running)
                     running = set()
-                    self._try_in_time(*task, part, end)
+                    self.fits.alone(self._try_in_time, *task, part, end)
                 else:
                     running.add(self.fits.pool.submit(self._try_in_time, *task, part, end))
             if not running:
                 return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            finish(done)
+            running = self.fits.some(running)
 
     def _next(
         self, alive: list[Runner], part: np.ndarray, longest: float

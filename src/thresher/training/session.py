@@ -216,7 +216,7 @@ class _Run:
         wished = estimator.get_params(deep=False).get("calibrate")
         calibrating = raced or (wished is not None and not in_memory)
         self.scores = HeldOutScores(self.hold, self.schema, calibrating)
-        status = self._fit(intake) if in_memory else self._stream(intake)
+        status = self._learned(intake, in_memory)
         if calibrating:
             if raced:
                 estimator.set_params(calibrate="sigmoid")
@@ -227,11 +227,18 @@ class _Run:
         model.training = self._story(model, rows, in_memory, status)
         return model
 
+    def _learned(self, intake: Intake, in_memory: bool) -> Status:
+        """How learning ended; after a race that was stopped there is nothing more to learn."""
+        if self.choice is not None and self.choice.fitted:
+            self.estimator.status_ = Status.INTERRUPTED
+            return Status.INTERRUPTED
+        return self._fit(intake) if in_memory else self._stream(intake)
+
     def _race(self, intake: Intake, budget: float) -> Choice:
         began = time.monotonic() - (time.perf_counter() - self.started)
         return choose(
             intake, self.schema, self.classes, budget, began, self.how.seed,
-            self._on_trial_of_race,
+            self._on_trial_of_race, self.how.stop,
         )  # fmt: skip
 
     def _tune(self, intake: Intake, tuning: Tuning) -> Choice:
