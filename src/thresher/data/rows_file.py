@@ -32,6 +32,7 @@ from thresher.data.encode import Encoder
 from thresher.data.errors import DataError
 from thresher.data.files import expand, stamp
 from thresher.data.infer import Wishes
+from thresher.data.pipes import local
 from thresher.data.schema import Schema
 from thresher.data.source import Source
 
@@ -55,7 +56,7 @@ class RowsFile(Source):
     def __post_init__(self) -> None:
         (self.path,) = expand(self.path)
         self.name = self.path
-        with open(self.path, "rb") as file:
+        with open(local(self.path), "rb") as file:
             self._identity = _identity(file)
             self._size = os.fstat(file.fileno()).st_size
             header = self._read_header(file)
@@ -87,7 +88,7 @@ class RowsFile(Source):
         self._check_schema(schema)
         if encoder.bad.policy == "skip":
             encoder.bad.count += self.left_out
-        with open(self.path, "rb", buffering=0) as file:
+        with open(local(self.path), "rb", buffering=0) as file:
             place, left = self._start, self._rows
             while left > 0:
                 block, place = self._block_at(place, file)
