@@ -27,6 +27,7 @@ from thresher.data.encode import Encoder, Origin, Raw
 from thresher.data.errors import BadCell, BadRows, DataError
 from thresher.data.files import BLOCK_BYTES, STDIN, TextBlock, text_blocks
 from thresher.data.infer import Wishes, infer_table, numbered
+from thresher.data.infer_numbers import infer_numbers
 from thresher.data.quotes import left_open, record_end
 from thresher.data.schema import Schema, unique_names
 from thresher.data.source import Files, Table
@@ -71,11 +72,14 @@ class CsvSource(Files, Table):
     def infer(self, wishes: Wishes) -> Schema:
         wanted = self.wanted_rows(wishes)
         # Whoever says what a column is may want its text: "007" as a category is not 7.
-        sample = None if wishes.types else self._numbers(wanted, wishes.nulls)
-        return infer_table(sample or self._sample(wanted), wishes, self.name)
+        cells = None if wishes.types else self._numbers(wanted, wishes.nulls)
+        if cells is not None:
+            return infer_numbers(self.names, cells, wishes, self.name)
+        return infer_table(self._sample(wanted), wishes, self.name)
 
-    def _numbers(self, wanted: int, nulls: Sequence[str]) -> pa.Table | None:
-        """The sample by the compiled parser, many times faster, if it is nothing but numbers."""
+    def _numbers(self, wanted: int, nulls: Sequence[str]) -> np.ndarray | None:
+        """The sample by the compiled parser, many times faster, if it is nothing but numbers:
+        (columns, rows)."""
         k = len(self.names)
         plan = _csv_text.line_plan(
             [_csv_text.NUMBER] * k, range(k), [None] * k, 0, [null.encode() for null in nulls],
@@ -94,9 +98,7 @@ class CsvSource(Files, Table):
                 break
         if not parts:
             return None
-        table = np.ascontiguousarray(np.concatenate(parts).T)
-        columns = [pa.array(values, from_pandas=True) for values in table]  # NaN is missing
-        return pa.table(columns, names=self.names)
+        return np.ascontiguousarray(np.concatenate(parts).T)
 
     def _sample(self, wanted: int) -> pa.Table:
         """The first rows, all columns as text; bad ones are left to the reading proper."""

@@ -25,7 +25,8 @@ from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import BadRows, DataError, nearest
 from thresher.data.schema import KINDS, MISSING, MOST_BITS, NULLS, Column, Schema, Target
 
-__all__ = ["Wishes", "given_classes", "infer_table", "infer_target", "numbered", "with_layout"]
+__all__ = ["Wishes", "by_name", "check_features", "given_classes", "infer_table", "infer_target",
+           "null_words", "numbered", "table_target", "typical", "with_layout"]  # fmt: skip
 
 _BOOLEANS = [("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("0", "1")]
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -83,24 +84,33 @@ def infer_table(sample: pa.Table, wishes: Wishes, file: str) -> Schema:
     names = sample.column_names
     if sample.num_rows == 0:
         raise DataError(f"{file} has a header but no rows" if names else f"{file} is empty")
-    wishes = _by_name(wishes, names, file)
-    nulls = tuple(dict.fromkeys(("", *(null.strip(" \t") for null in wishes.nulls))))
+    wishes, nulls = by_name(wishes, names, file), null_words(wishes)
+    others = {wishes.target, wishes.weight, *wishes.ignore}
     columns = []
     target = None
     for name in names:
         if name == wishes.target:
-            target = _table_target(name, cleaned(sample.column(name), nulls), wishes, file)
-        if name in (wishes.target, wishes.weight, *wishes.ignore):
+            target = table_target(name, cleaned(sample.column(name), nulls), wishes, file)
+        if name in others:
             columns.append(Column(name, "ignored"))
         else:
             columns.append(_column(name, cleaned(sample.column(name), nulls), wishes, nulls, file))
     schema = Schema(tuple(columns), target, wishes.weight, nulls=nulls)
+    check_features(schema, file)
+    return with_layout(schema, *_size(sample, schema))
+
+
+def null_words(wishes: Wishes) -> tuple[str, ...]:
+    """What a missing value looks like."""
+    return tuple(dict.fromkeys(("", *(null.strip(" \t") for null in wishes.nulls))))
+
+
+def check_features(schema: Schema, file: str) -> None:
     if not schema.features:
-        listed = "; ".join(f"{c.name}: {c.describe()}" for c in columns[:8])
+        listed = "; ".join(f"{c.name}: {c.describe()}" for c in schema.columns[:8])
         raise DataError(
             f"{file}: no column is left to learn from ({listed}); is the delimiter right?"
         )
-    return with_layout(schema, *_size(sample, schema))
 
 
 def _size(sample: pa.Table, schema: Schema) -> tuple[int, int]:
@@ -112,7 +122,7 @@ def _size(sample: pa.Table, schema: Schema) -> tuple[int, int]:
     return block.size, block.matrix.data.size
 
 
-def _by_name(wishes: Wishes, names: Sequence[str], file: str) -> Wishes:
+def by_name(wishes: Wishes, names: Sequence[str], file: str) -> Wishes:
     """The same wishes with columns by name, not by number; every one must exist."""
     target = _find(wishes.target, names, file, "target")
     weight = _find(wishes.weight, names, file, "weight column")
@@ -160,10 +170,10 @@ def _column(name: str, array: pa.Array, wishes: Wishes, nulls: Sequence[str], fi
     if kind in ("number", "date", "boolean"):
         values = _spellings(name, array, file) if kind == "boolean" else ()
         base = replace(base, values=values, flag=flag and array.null_count > 0)
-        return replace(base, fill=_typical(raw_column(array, base, nulls), base))
+        return replace(base, fill=typical(raw_column(array, base, nulls), base))
     if kind == "hashed" or (wishes.hash_bits is not None and wish is None):
         base = replace(base, kind="hashed", bits=bits or wishes.hash_bits or 18, flag=flag)
-        return replace(base, fill=_typical(raw_column(array, base, nulls), base))
+        return replace(base, fill=typical(raw_column(array, base, nulls), base))
     counts = _counts(array)
     if wish is None and _identifies(array, counts):
         return Column(name, "ignored", note="nearly every value is different: an identifier?")
@@ -244,7 +254,7 @@ def _counts(array: pa.Array) -> list[tuple[str, int]]:
     return sorted(pairs, key=lambda p: (-p[1], p[0]))
 
 
-def _typical(values: np.ndarray, column: Column) -> float:
+def typical(values: np.ndarray, column: Column) -> float:
     """What takes the place of a missing number, or of a missing hash."""
     present = values[~np.isnan(values)]
     if present.size == 0 or column.missing == "error":
@@ -260,7 +270,7 @@ def _typical(values: np.ndarray, column: Column) -> float:
 # ---------------------------------------------------------------- the target
 
 
-def _table_target(name: str, array: pa.Array, wishes: Wishes, file: str) -> Target:
+def table_target(name: str, array: pa.Array, wishes: Wishes, file: str) -> Target:
     if array.null_count == len(array):
         raise DataError(f"{file}: the target column {name!r} is empty in the sample")
     array = array.drop_null()
