@@ -63,7 +63,8 @@ def _explained(error: Exception) -> int:
         return FAILED
     from thresher.cli.spelling import as_options
 
-    print(f"thresher: {as_options(str(error))}", file=sys.stderr)
+    what = "not enough memory: " if isinstance(error, MemoryError) else ""
+    print(f"thresher: {what}{as_options(str(error))}", file=sys.stderr)
     return code
 
 
@@ -76,7 +77,7 @@ def _code(error: Exception) -> int:
         return BAD_DATA
     if isinstance(error, BadFile | UnknownTerm):
         return BAD_MODEL
-    if isinstance(error, OSError) or _of_a_study(error):
+    if isinstance(error, OSError | MemoryError) or _of_a_study(error):
         return BAD_DATA
     return BAD_OPTION if isinstance(error, ValueError | TypeError | ImportError) else FAILED
 

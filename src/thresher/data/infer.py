@@ -33,6 +33,7 @@ _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _DATE_NOTE = "a date: types={{{!r}: 'date'}} makes it a number"
 _TYPOS = 0.01  # so few words among numbers are bad rows, not categories
 _MOST_CLASSES = 20
+_EXACT = 2.0**53
 _SPARSE_BELOW = 0.25  # share of non-zeros under which compressed rows are smaller and faster
 
 
@@ -317,6 +318,12 @@ def infer_target(
         distinct = np.unique(every[np.isfinite(every)])
     if not 0 < distinct.size <= 10_000:
         raise DataError(f"{file}: the target {name!r} has {distinct.size} different labels")
+    largest = float(np.max(np.abs(distinct)))
+    if largest > _EXACT and bool(np.all(distinct == np.round(distinct))):
+        raise DataError(
+            f"{file}: the target {name!r} has the label {largest:.17g}; beyond 2^53 whole numbers "
+            "are not told apart: write labels as words, or give task='regression'"
+        )
     return Target(name, "classification", _labels(distinct))
 
 

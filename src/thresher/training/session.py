@@ -90,6 +90,8 @@ class Training:
         self.tuning = Tuning.asked(
             self.tune, criterion=self.criterion, search=self.search, cv=self.cv, study=self.study
         )
+        if abs(self.seed) >= 2**63:
+            raise ValueError(f"seed must be below 2^63, got {self.seed}")
         if self.model is None and (self.every or self.resume):
             raise ValueError("a checkpoint is kept beside the model: name it, model='FILE'")
 
