@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import time
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,14 @@ from thresher.solvers.driver import Patience
 from thresher.solvers.stream import Stream, Streams
 from thresher.training.job import Job, Place, Weights
 
-__all__ = ["Checkpointer", "Every", "checkpoint_path"]
+__all__ = ["CheckpointWarning", "Checkpointer", "Every", "checkpoint_path"]
 
 _MOST_PASSES = 2**31
 _PLAIN = ("rows_learned", "history", "shuffle", "seed")
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the training goes on."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,17 @@ class Checkpointer:
         )
         full = self.every.rows is not None and job.rows_learned - self._last_rows >= self.every.rows
         if due or full:
+            self.try_to_save(job)
+
+    def try_to_save(self, job: Job) -> None:
+        """A full disk is no reason to end a training: warn, and try again when it is due again."""
+        try:
             self.save(job)
+        except OSError as error:
+            self._last_time, self._last_rows = time.monotonic(), job.rows_learned
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", CheckpointWarning)
+                warnings.warn(f"no checkpoint: {error}", CheckpointWarning, stacklevel=2)
 
     def save(self, job: Job) -> None:
         arrays: dict[str, np.ndarray] = {}
