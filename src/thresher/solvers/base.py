@@ -524,10 +524,9 @@ def _check_targets(solver: Solver, problem: Problem) -> None:
 
 
 def check_batch(solver: Solver) -> None:
+    limit = "at least 1" if solver.batch < 1 else "below 2^31"
     if not 1 <= solver.batch < 2**31:
-        raise ValueError(
-            f"{type(solver).__name__}: batch must be at least 1 and below 2^31, got {solver.batch}"
-        )
+        raise ValueError(f"{type(solver).__name__}: batch must be {limit}, got {solver.batch}")
 
 
 @njit(cache=True, nogil=True)
