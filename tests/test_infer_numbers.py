@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from thresher import DataError, open_data
+from thresher.data import infer
 from thresher.data.infer import Wishes, infer_table
 from thresher.data.infer_numbers import infer_numbers
 
@@ -61,3 +62,29 @@ def test_as_a_file(tmp_path):
     assert quick == careful
     assert [c.kind for c in quick.columns] == ["number", "number", "ignored", "number", "ignored"]
     assert quick.columns[1].flag
+
+
+# ---------------------------------------------------------------- numbers among other columns
+
+WORDS = ["", "NA", "1", " 2.5 ", "-3e2", "0", "1e999", "x", "yes", "no", "2024-01-02", "007"]
+COLUMN = st.one_of(
+    st.lists(st.sampled_from(WORDS[:6]), min_size=6, max_size=6),
+    st.lists(st.sampled_from(WORDS), min_size=6, max_size=6),
+    st.lists(st.one_of(st.none(), CELLS), min_size=6, max_size=6),
+    st.lists(st.one_of(st.none(), st.integers(-3, 3)), min_size=6, max_size=6),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+)
+
+
+@given(
+    st.lists(COLUMN, min_size=1, max_size=5), st.sampled_from(["mean", "most_frequent", "error"]),
+    st.sampled_from([None, {"c0": "category"}, {"c0": "number"}]),
+)  # fmt: skip
+def test_one_look_at_all_columns_finds_what_a_look_at_each_does(columns, missing, types):
+    names = [f"c{k}" for k in range(len(columns))]
+    table = pa.table([pa.array(c) for c in [*columns, [0, 1] * 3]], names=[*names, "y"])
+    wishes = Wishes("y", types=types, missing=missing)
+    found = outcome(infer_table, table, wishes, "f")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(infer, "numbers_among", lambda *_: ([], np.empty((0, 6))))
+        assert outcome(infer_table, table, wishes, "f") == found

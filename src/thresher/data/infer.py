@@ -23,10 +23,11 @@ from thresher.data.arrow_cells import (
 from thresher.data.batch import Sparse
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import BadRows, DataError, nearest
+from thresher.data.infer_plain import count_nonzeros, number_columns, numbers_among, typical
 from thresher.data.schema import KINDS, MISSING, MOST_BITS, NULLS, Column, Schema, Target
 
 __all__ = ["Wishes", "by_name", "check_features", "given_classes", "infer_table", "infer_target",
-           "null_words", "numbered", "table_target", "typical", "with_layout"]  # fmt: skip
+           "null_words", "numbered", "table_target", "with_layout"]  # fmt: skip
 
 _BOOLEANS = [("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("0", "1")]
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -87,6 +88,9 @@ def infer_table(sample: pa.Table, wishes: Wishes, file: str) -> Schema:
         raise DataError(f"{file} has a header but no rows" if names else f"{file} is empty")
     wishes, nulls = by_name(wishes, names, file), null_words(wishes)
     others = {wishes.target, wishes.weight, *wishes.ignore}
+    free = [name for name in names if name not in others and name not in (wishes.types or {})]
+    found, cells = numbers_among(sample, free, nulls)
+    known = dict(zip(found, number_columns(found, cells, wishes.missing), strict=True))
     columns = []
     target = None
     for name in names:
@@ -94,11 +98,18 @@ def infer_table(sample: pa.Table, wishes: Wishes, file: str) -> Schema:
             target = table_target(name, cleaned(sample.column(name), nulls), wishes, file)
         if name in others:
             columns.append(Column(name, "ignored"))
+        elif name in known:
+            columns.append(known[name])
         else:
             columns.append(_column(name, cleaned(sample.column(name), nulls), wishes, nulls, file))
     schema = Schema(tuple(columns), target, wishes.weight, nulls=nulls)
     check_features(schema, file)
-    return with_layout(schema, *_size(sample, schema))
+    rest = replace(schema, columns=tuple(c for c in columns if c.name not in known), target=None)
+    rows, nonzeros = _size(sample, rest) if rest.features else (sample.num_rows, 0)
+    if rows < sample.num_rows:  # some rows are bad: the others count
+        return with_layout(schema, *_size(sample, schema))
+    nonzeros += count_nonzeros(list(known.values()), cells)
+    return with_layout(schema, rows, nonzeros)
 
 
 def null_words(wishes: Wishes) -> tuple[str, ...]:
@@ -253,19 +264,6 @@ def _counts(array: pa.Array) -> list[tuple[str, int]]:
     words = pc.replace_substring_regex(as_words(array).drop_null(), r"^(-?[0-9]+)\.0$", r"\1")
     pairs = [(p["values"], p["counts"]) for p in pc.value_counts(words).to_pylist()]
     return sorted(pairs, key=lambda p: (-p[1], p[0]))
-
-
-def typical(values: np.ndarray, column: Column) -> float:
-    """What takes the place of a missing number, or of a missing hash."""
-    present = values[~np.isnan(values)]
-    if present.size == 0 or column.missing == "error":
-        return 0.0
-    if column.missing == "most_frequent" or column.kind in ("boolean", "hashed"):
-        found, counts = np.unique(present, return_counts=True)
-        return float(found[counts.argmax()])
-    with np.errstate(over="ignore"):
-        mean = float(present.mean())
-    return mean if math.isfinite(mean) else 0.0
 
 
 # ---------------------------------------------------------------- the target
