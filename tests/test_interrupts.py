@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from thresher import (
     cli,
     load_model,
 )
+from thresher._interrupts import clean_interrupts
 from thresher._threads import lingering
 from thresher.cli import predict as predict_command
 from thresher.cli import show
@@ -42,6 +44,16 @@ def table(tmp_path):
     rows = [f"{a},{b},{c},{int(a > 0)}" for a, b, c in X.tolist()]
     path.write_text("a,b,c,y\n" + "\n".join(rows) + "\n")
     return path
+
+
+@pytest.fixture(autouse=True)
+def no_fits_are_left():
+    """Fits that nobody waits for end before the next test: filters of warnings are not theirs."""
+    yield
+    Endless.released.set()
+    while lingering():
+        time.sleep(0.02)
+    Endless.released.clear()
 
 
 def interrupting(monkeypatch, when):
@@ -132,18 +144,15 @@ def test_nobody_waits_for_fits_that_do_not_end():
         {"quick": Quick(), "endless": Endless()}, X, y, None, False, 1e9, 0, done.append, jobs=2,
         stop=lambda: bool(done),
     )  # fmt: skip
-    try:
-        outcome = race.run()
-        assert lingering()
-    finally:
-        Endless.released.set()
+    outcome = race.run()
+    assert lingering()
     assert (outcome.name, outcome.stopped) == ("quick", True)
 
 
 def test_a_race_that_is_stopped_before_its_first_fit():
     X, y = np.zeros((100, 1)), np.arange(100) % 2
     with pytest.raises(KeyboardInterrupt):
-        Race({"quick": Quick()}, X, y, None, False, 1e9, 0, stop=lambda: True).run()
+        Race({"endless": Endless()}, X, y, None, False, 1e9, 0, stop=lambda: True).run()
 
 
 # ---------------------------------------------------------------- compiled functions
@@ -181,6 +190,21 @@ def test_no_compiled_function_that_python_calls_returns_a_named_tuple():
                     for part in (kind, *parts):
                         assert not isinstance(part, types.BaseNamedTuple), function
     assert checked > 20
+
+
+def test_an_interrupt_that_numba_has_met_first():
+    """Python says that a function returned a result with an exception set."""
+
+    def met(cause):
+        try:
+            raise cause
+        except BaseException as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    with pytest.raises(KeyboardInterrupt), clean_interrupts():
+        met(KeyboardInterrupt())
+    with pytest.raises(SystemError), clean_interrupts():
+        met(ValueError())
 
 
 PROGRAM = """

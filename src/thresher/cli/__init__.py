@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any
 
+from thresher._interrupts import clean_interrupts
 from thresher._threads import lingering
 
 __all__ = ["main"]
@@ -29,7 +30,8 @@ def main() -> None:
 def _guarded(app: Any) -> int:
     try:
         # An int is a code to end with: Typer turns interrupts and exits into such.
-        code = app(standalone_mode=False)
+        with clean_interrupts():
+            code = app(standalone_mode=False)
         if code == INTERRUPTED:
             print("interrupted", file=sys.stderr)
         return code if isinstance(code, int) else OK

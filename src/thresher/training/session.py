@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._interrupts import clean_interrupts
 from thresher.artifacts.encoding import encode
 from thresher.data import Batch, DataSet, Schema, open_data
 from thresher.data.batch import gathered
@@ -178,6 +179,7 @@ def _check_reading(reading: dict[str, Any], own: set[str], opened: bool) -> None
             raise TypeError(f"{name} is said when data are opened: give it to open_data")
 
 
+@clean_interrupts()
 def run(data: DataSet, how: Training) -> Model:
     """Train as ``how`` says."""
     return _Run(data, how).model()
