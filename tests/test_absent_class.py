@@ -1,10 +1,15 @@
-"""A class all of whose rows are held out, or that has one row, is neither lost nor in the way."""
+"""A class all of whose rows would be held out, or that has one row, is neither lost nor in the way.
+
+It keeps its first row to learn from, where all rows are looked at before learning.
+"""
 
 import numpy as np
 import pytest
 
-from thresher import LinearClassifier, load_model, save_model, train
+from thresher import LinearClassifier, load_model, open_data, save_model, train
 from thresher._random import uniform
+from thresher.training.holdout import HoldOut
+from thresher.training.intake import take_in
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
@@ -30,8 +35,10 @@ def test_a_rare_class_stays(learner, memory, rows, tmp_path):
     assert model.classes.tolist() == ["a", "b", "c"]
     held = model.training["held_out"]
     assert held["classes"] == ["a", "b", "c"]
-    assert np.sum(held["confusion"]) == HELD.sum()
-    assert np.sum(held["confusion"], axis=1)[2] == np.count_nonzero(HELD & (y == "c"))
+    kept = int(np.all(HELD[y == "c"]))  # a row that the class gets back
+    assert model.training["rows"] == 300 - HELD.sum() + kept
+    assert np.sum(held["confusion"]) == HELD.sum() - kept
+    assert np.sum(held["confusion"], axis=1)[2] == np.count_nonzero(HELD & (y == "c")) - kept
     assert held["error"] < 0.4
     model.save(tmp_path / "m.thresher")
     again = load_model(tmp_path / "m.thresher")
@@ -51,10 +58,40 @@ def test_probabilities_of_a_class_without_rows(calibrate):
     assert set(model.predict(X)) == {"a", "b"}
 
 
-def test_one_class_to_learn_from_is_too_few():
+@pytest.mark.parametrize("memory", [1 << 30, 1])
+def test_the_row_that_a_class_gets_back_is_learned_from(memory):
+    """Whether in memory or not, it is the first one, and the only one."""
     y = np.where(HELD, "b", "a")
-    with pytest.raises(ValueError, match="hold one class: 'a'"):
-        train(X, y)
+    first = int(np.flatnonzero(HELD)[0])
+    model = train(X, y, memory=memory, params={"solver": "asgd"})
+    assert model.training["held_out_rows"] == HELD.sum() - 1
+    # The same as if its position had not drawn a small number: by rows that are never held out.
+    where = np.append(np.flatnonzero(~HELD), first)
+    hold = HoldOut(0.1, 1000, 0)
+    data = open_data(X, y)
+    take_in(data, hold, memory, True, lambda rows: None)
+    masks = [hold.mask(batch) for batch in data.chunks(64)]
+    assert np.array_equal(np.flatnonzero(~np.concatenate(masks)), np.sort(where))
+    assert sum(batch.size for batch in hold.rows) == HELD.sum() - 1
+
+
+def test_scales_and_counts_include_the_row():
+    y = np.where(HELD, "b", "a")
+    data, hold = open_data(X, y), HoldOut(0.1, 1000, 0)
+    intake = take_in(data, hold, 1 << 30, True, lambda rows: None)
+    learned = ~np.concatenate([hold.mask(batch) for batch in data.chunks()])
+    assert intake.rows == learned.sum() == intake.mass
+    assert intake.class_counts.tolist() == [np.sum(learned & ~HELD), 1]
+    mean, deviation = intake.moments.mean_and_deviation()
+    np.testing.assert_allclose(mean, X[learned].mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(deviation, X[learned].std(axis=0), rtol=1e-12)
+
+
+def test_other_rows_are_held_out_as_before():
+    y = labels(np.flatnonzero(~HELD)[:1])
+    data, hold = open_data(X, y), HoldOut(0.1, 1000, 0)
+    take_in(data, hold, 1 << 30, True, lambda rows: None)
+    assert np.array_equal(np.concatenate([hold.mask(b) for b in data.chunks()]), HELD)
 
 
 def test_boolean_labels_come_back(tmp_path):

@@ -262,7 +262,7 @@ def test_a_quote_that_is_never_closed(tmp_path, monkeypatch):
     found = message(path, target="y", block_bytes=1000)
     assert re.search(r"from line 2\d\d: no end of the line in 0 MB: a quote", found)
     short = written(tmp_path, "a,w,y\n" + "1,u,0\n2,v,1\n" * 10 + '3,"u,0\n4,v,1\n', "short.csv")
-    assert f"{short}, line 22: 2 fields where 3" in message(short, target="y")
+    assert f"{short}, line 22: a quote opens here that is never" in message(short, target="y")
 
 
 def test_wrong_delimiter_and_missing_columns(tmp_path):

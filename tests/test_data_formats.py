@@ -22,9 +22,9 @@ from thresher.data import DataError, open_data
 from thresher.data._svmlight_text import cut
 from thresher.data.arrow_cells import _side_by_side
 from thresher.data.batch import Batch, Sparse, gathered
-from thresher.data.csv import _record_end
 from thresher.data.dataset import rows_in
 from thresher.data.files import expand, suffix, text_blocks
+from thresher.data.quotes import record_end
 
 
 def whole(data, rows=1 << 30):
@@ -313,7 +313,7 @@ def test_blocks_are_cut_between_records(text):
         )
         return found.to_pylist() + sorted(widths)
 
-    end = _record_end(np.frombuffer(text.encode(), np.uint8), ord(","))
+    end = record_end(np.frombuffer(text.encode(), np.uint8), ",")
     assert end == 0 or text[end - 1] == "\n"
     if text.count('"') == 0:
         assert end == text.rfind("\n") + 1

@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thresher import (
+    BudgetedClassifier,
     DataError,
     KernelClassifier,
     LinearClassifier,
@@ -116,6 +117,10 @@ PLAIN = st.one_of(
     st.sampled_from(["", "C", "f", "<f8", "|O", "coef_", "a0", "hinge", "inf", "nan", "é" * 30]),
     st.sampled_from(["thresher.losses.Hinge", "thresher.solvers.dcd.DualDescent", "os.system"]),
     st.sampled_from([[], {}, [[]], {"": 0}, {"$array": ["coef_", "C"]}, {"$tuple": [1]}]),
+    st.sampled_from([{"$array": ["a0", "C"]}, {"$array": ["a1", "F"]}, {"$float": "nan"}]),
+    st.sampled_from([10**400, 1e308, {"$float": "inf"}, {"$scalar": ["<f2", 1.0]}]),
+    st.sampled_from([{"$dtype": "<f2"}, {"$type": "<f8"}, {"$dict": [[{"$tuple": [[]]}, 1]]}]),
+    st.just({"$strings": {"shape": [0], "width": 10**12, "values": []}}),
 )
 
 
@@ -334,6 +339,8 @@ def models():
         found.append(Path(out).read_bytes())
         save_model(KernelClassifier(map="terms", random_state=0).fit(X, three), out)
         found.append(Path(out).read_bytes())
+        save_model(BudgetedClassifier(budget=5, random_state=0).fit(X, three), out)
+        found.append(Path(out).read_bytes())
     return [(data, *unpacked(data)) for data in found]
 
 
@@ -364,9 +371,11 @@ def load_or_refuse(data):
     d = model.schema.n_features
     if d <= 100_000 and not model.schema.is_table:
         assert model.predict(np.zeros((2, d))).shape == (2,)
+        assert np.all(np.isfinite(model.function.scores(np.ones((1, d)))))
 
 
-BYTE_CHANGES = st.tuples(st.integers(0, 2), edits([b"\0", b"\xff", b"PK\x01\x02", b"PK\x05\x06"]))
+MODELS = st.integers(0, 4)
+BYTE_CHANGES = st.tuples(MODELS, edits([b"\0", b"\xff", b"PK\x01\x02", b"PK\x05\x06"]))
 
 
 @both(BYTE_CHANGES, 100, 5000)
@@ -375,14 +384,14 @@ def check_model_bytes(case):
     load_or_refuse(edited(models()[which][0], changes))
 
 
-@both(st.tuples(st.integers(0, 2), CHANGES), 150, 8000)
+@both(st.tuples(MODELS, CHANGES), 150, 8000)
 def check_model_document(case):
     which, changes = case
     _, document, members = models()[which]
     load_or_refuse(packed(with_changes(document, changes), members))
 
 
-@both(st.tuples(st.integers(0, 2), st.integers(0, 20), edits([b"\0", b"<f8", b"|O"])), 60, 3000)
+@both(st.tuples(MODELS, st.integers(0, 20), edits([b"\0", b"<f8", b"|O"])), 60, 3000)
 def check_model_arrays(case):
     which, member, changes = case
     _, document, members = models()[which]

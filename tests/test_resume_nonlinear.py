@@ -196,9 +196,9 @@ def homeless(fields, arrays):
     ("case", "edit", "reason"),
     [
         ("kernel", shortened("mean"), "mean has shape"),
-        ("budgeted", shortened("vectors"), "vectors has shape"),
+        ("budgeted", shortened("vectors"), "no room for the budget"),
         ("budgeted", lambda fields, _: fields.update(size=16), "more support vectors"),
-        ("budgeted", lambda fields, _: fields.update(empty=-1), "more support vectors"),
+        ("budgeted", lambda fields, _: fields.update(empty=-1), "no count"),
         ("hyperplanes", shortened("sums"), "sums has shape"),
         ("hyperplanes", homeless, "a class has no weight"),
         ("hyperplanes", shortened("sizes"), "sizes has shape"),

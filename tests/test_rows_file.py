@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from thresher.data import DataError, open_data, rows_file
+from thresher.data.encode import Encoder
 from thresher.data.rows_file import RowsFile, write_rows
 
 COLUMNS = 40
@@ -295,3 +296,50 @@ def test_the_header_is_readable_by_others(tmp_path):
     header = json.loads(content[16 : 16 + struct.unpack_from("<Q", content, 8)[0]])
     assert header["schema"]["matrix_features"] == COLUMNS
     assert header["made_from"] == []
+
+
+# ---------------------------------------------------------------- files that change meanwhile
+
+
+def in_blocks(tmp_path, monkeypatch):
+    """A file of ten blocks, opened, and an iterator that has read the first."""
+    monkeypatch.setattr(rows_file, "window_rows", lambda row_bytes: 100)
+    X = np.arange(4000.0).reshape(1000, 4)
+    path = tmp_path / "a.rows"
+    write_rows(open_data(X, X[:, 0] % 2), path)
+    data = open_data(path)
+    blocks = data.source.blocks(Encoder(data.schema, data.bad))
+    first = next(blocks)
+    assert first.size == 100
+    return path, first, blocks
+
+
+def test_a_file_that_becomes_shorter(tmp_path, monkeypatch):
+    """Rows that were read stay as they are, others are refused; a mapped file ends the process."""
+    path, first, blocks = in_blocks(tmp_path, monkeypatch)
+    with open(path, "r+b") as file:
+        file.truncate(1000)
+    assert first.matrix[99, 3] == 399.0
+    with pytest.raises(DataError, match=r"damaged|has changed"):
+        next(blocks)
+
+
+def test_a_file_that_is_overwritten(tmp_path, monkeypatch):
+    path, first, blocks = in_blocks(tmp_path, monkeypatch)
+    content = path.read_bytes()
+    os.utime(path, ns=(0, 0))  # whatever the resolution of the clock
+    with open(path, "r+b") as file:
+        file.write(content)
+    assert first.matrix[99, 3] == 399.0
+    with pytest.raises(DataError, match="has changed since it was opened"):
+        next(blocks)
+
+
+def test_a_file_that_is_replaced_between_passes(tmp_path):
+    X = np.arange(400.0).reshape(100, 4)
+    path = tmp_path / "a.rows"
+    write_rows(open_data(X, X[:, 0] % 2), path)
+    data = open_data(path)
+    write_rows(open_data(X + 1.0, X[:, 0] % 2), path)
+    with pytest.raises(DataError, match="has changed since it was opened"):
+        list(data.chunks())

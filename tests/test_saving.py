@@ -453,9 +453,26 @@ CHANGES = {
     "csr hidden pointers": (
         lambda d, a: csr(d, shape=[2, 3], indptr=encoded_array([0, 9, 3], a)), "pointers"),
     "csr rows": (lambda d, a: csr(d, shape=[10**9, 3]), "row pointers"),
+    "csr huge": (lambda d, a: csr(d, shape=[1, 10**30]), "damaged"),
     "csr shape": (lambda d, a: csr(d, shape="x"), "damaged"),
     "csr data": (lambda d, a: csr(d, data=[1.0]), "damaged"),
     "csr NaN": (lambda d, a: csr(d, data=encoded_array(3 * [np.nan], a)), "NaN"),
+    "loss null": (lambda d, a: d["parameters"].update(loss=None), "loss of the file"),
+    "loss number": (lambda d, a: d["parameters"].update(loss=1), "loss of the file"),
+    "loss auto": (lambda d, a: d["parameters"].update(loss="auto"), "not registered"),
+    "penalty list": (lambda d, a: d["parameters"].update(penalty=[]), "penalty of the file"),
+    "solver of dtype": (
+        lambda d, a: d["parameters"].update(solver={"$dtype": "<f8"}), "solver of the file"),
+    "calibrator null": (lambda d, a: kept(d, "calibrator_", None), "calibrator_ does not fit"),
+    "half precision": (
+        lambda d, a: field(d, "coef", encoded_array(np.ones((1, 3), np.float16), a)), "precision"),
+    "weights that overflow": (
+        lambda d, a: field(d, "coef", encoded_array([[1e308, 1.0, 1.0]], a)), "beyond 1e"),
+    "key in a tuple": (
+        lambda d, a: kept(d, "trace_", {"$dict": [[{"$tuple": [{"$tuple": [[]]}]}, 1]]}), "key"),
+    "wide strings": (
+        lambda d, a: kept(d, "trace_", {"$strings": {"shape": [0], "width": 10**12, "values": []}}),
+        "too big"),
 }  # fmt: skip
 
 

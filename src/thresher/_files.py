@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Path_", "atomic_file"]
+__all__ = ["Path_", "atomic_file", "output_file"]
 
 Path_ = str | os.PathLike[str]
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
@@ -44,6 +44,13 @@ def atomic_file(path: Path_) -> Iterator[IO[bytes]]:
             raise OSError(error.errno, f"could not write {path}: {reason}; {state}") from error
         raise
     _sync_directory(target.parent)
+
+
+def output_file(path: Path_) -> contextlib.AbstractContextManager[IO[bytes]]:
+    """Devices and pipes are written to as they are; a file takes its name when complete."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        return open(path, "wb")
+    return atomic_file(path)
 
 
 def _mode_of(target: Path) -> int | None:

@@ -18,7 +18,10 @@ import numpy as np
 
 from thresher._terms import Term, prefetch, reassociate
 
-__all__ = ["AHEAD", "CSR", "Dense", "Rows", "ScaledCSR", "ScaledDense", "as_rows", "scaled"]
+__all__ = [
+    "AHEAD", "CSR", "Dense", "Rows", "ScaledCSR", "ScaledDense", "as_rows", "check_compressed",
+    "is_sound_layout", "scaled",
+]  # fmt: skip
 
 #: how many rows ahead of their visit rows are fetched
 AHEAD = 8
@@ -326,6 +329,36 @@ def as_rows(X: Any) -> Rows:
         indices, indptr = (part.view(_UNSIGNED[part.dtype]) for part in (X.indices, X.indptr))
         return CSR(X.data, indices, indptr, X.shape[1])
     return Dense(np.ascontiguousarray(X))
+
+
+def is_sound_layout(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
+) -> bool:
+    """Whether row pointers and columns stay within the arrays and the shape, (lines, places).
+
+    Compiled loops and SciPy's own follow them without looking, and SciPy's ``check_format``
+    believes a last pointer that the others exceed.  O(rows) and one pass over the columns.
+    """
+    lines, places = shape
+    if indptr.size != lines + 1 or indptr[0] != 0 or indptr[-1] > min(indices.size, data.size):
+        return False
+    if np.any(indptr[1:] < indptr[:-1]):
+        return False
+    used = indices[: indptr[-1]]
+    return used.size == 0 or bool(used.min() >= 0 and used.max() < places)
+
+
+def check_compressed(X: Any, name: str = "X") -> None:
+    """ValueError for a CSR or CSC matrix that would be read outside its arrays; others pass."""
+    kind = getattr(X, "format", None)
+    if kind not in ("csr", "csc") or len(X.shape) != 2:
+        return
+    shape = X.shape if kind == "csr" else X.shape[::-1]
+    if not is_sound_layout(X.data, X.indices, X.indptr, shape):
+        raise ValueError(
+            f"{name} is not a sound sparse matrix: its pointers (indptr) or indices lead outside "
+            f"its arrays or its shape {X.shape}"
+        )
 
 
 def scaled(rows: Rows, shift: np.ndarray | None, scale: np.ndarray) -> Rows:

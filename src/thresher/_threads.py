@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 import os
+import threading
+from typing import Any
 
-__all__ = ["cores", "threads"]
+__all__ = ["LEAVABLE", "cores", "lingering", "threads"]
+
+#: threads whose names start so may be left behind at work when the process ends
+LEAVABLE = "thresher-leavable"
 
 
 def cores() -> int:
@@ -13,8 +19,20 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
 
 
-def threads(n_jobs: int | None) -> int:
+_MOST = 1024
+
+
+def threads(n_jobs: Any) -> int:
     """scikit-learn's convention: None is one; -1 all cores, -2 all but one, and so on."""
     if n_jobs is None:
         return 1
-    return n_jobs if n_jobs > 0 else max(1, cores() + 1 + n_jobs)
+    try:
+        wanted = operator.index(n_jobs)
+    except TypeError:
+        raise ValueError(f"n_jobs must be a whole number or None, got {n_jobs!r:.100}") from None
+    return min(wanted, _MOST) if wanted > 0 else max(1, cores() + 1 + wanted)
+
+
+def lingering() -> bool:
+    """Whether threads are at work that nobody waits for any more."""
+    return any(thread.name.startswith(LEAVABLE) for thread in threading.enumerate())

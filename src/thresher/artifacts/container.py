@@ -35,6 +35,8 @@ VERSION = 2
 DOCUMENT = "document.json"
 MAX_DOCUMENT = 64 * 2**20
 MAX_DEPTH = 100
+MAX_VALUES = 4 * 2**20  # in a document; each takes up to some hundred bytes of memory
+MAX_CONTAINERS = 2**20  # lists and objects among them
 MAX_MEMBERS = 65_000
 _MAX_DIRECTORY = 16 * 2**20
 _MAX_RATIO = 1100  # deflate cannot do better than 1032 to 1
@@ -97,14 +99,16 @@ def our_version() -> str:
 def _to_json(document: dict[str, Any]) -> bytes:
     try:
         text = json.dumps(document, allow_nan=False, sort_keys=True, indent=1)
-        plain = json.loads(text) == document
+        plain = json.loads(text, parse_int=_whole) == document
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"the document is not plain JSON ({error}): encode it first") from error
     if not plain:
         raise ValueError("the document holds tuples or keys that are not strings: encode it first")
     if len(text) > MAX_DOCUMENT:
         raise ValueError(f"the document has {len(text)} bytes, more than {MAX_DOCUMENT}")
-    return text.encode("ascii")
+    data = text.encode("ascii")
+    _check_counts(data)
+    return data
 
 
 def _plain(name: str, array: np.ndarray) -> np.ndarray:
@@ -292,13 +296,27 @@ def _npy_fields(member: IO[bytes], name: str) -> tuple[np.dtype[Any], tuple[int,
 # ---------------------------------------------------------------- the document
 
 
+def _check_counts(data: bytes) -> None:
+    """A few bytes of a compressed file can be millions of values: they are counted before they
+    are made.  (What stands in strings is counted too.)"""
+    containers = data.count(b"[") + data.count(b"{")
+    for found, most, what in (
+        (containers, MAX_CONTAINERS, "lists and objects"),
+        (containers + data.count(b","), MAX_VALUES, "values"),
+    ):
+        if found > most:
+            raise BadFile(f"{DOCUMENT} holds {found} {what}, more than {most}")
+
+
 def _from_json(data: bytes) -> dict[str, Any]:
+    _check_counts(data)
     try:
         document = json.loads(
             data.decode("utf-8"),
             object_pairs_hook=_unique,
             parse_constant=_no_constant,
             parse_float=_finite,
+            parse_int=_whole,
         )
     except RecursionError as error:
         raise BadFile(f"{DOCUMENT} is nested too deeply") from error
@@ -327,6 +345,12 @@ def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise BadFile(f"{DOCUMENT} holds {text[:50]}, which is too large a number")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > 20 or not -(2**63) <= (value := int(text)) < 2**64:
+        raise BadFile(f"{DOCUMENT} holds {text[:50]}, which is too large a whole number")
     return value
 
 

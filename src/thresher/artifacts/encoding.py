@@ -15,38 +15,37 @@ is never imported.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-import functools
-import importlib
 import inspect
 import math
-import pkgutil
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from thresher import functions, kernels, losses, penalties, registry, schedules, solvers
-from thresher._terms import Term
+from thresher import registry
+from thresher._rows import is_sound_layout
+from thresher.artifacts.classes import (
+    ROLES,
+    check_fields,
+    check_names,
+    field_names,
+    own_classes,
+    qualified,
+    registered_classes,
+    role_of,
+)
 from thresher.artifacts.container import BadFile
 from thresher.artifacts.upgrades import added_fields, current_name
-from thresher.maps import leaves
 from thresher.maps.base import FeatureMap
 
 __all__ = ["UnknownTerm", "decode", "encode", "kept_parameters"]
 
 _SPARSE = ("data", "indices", "indptr")
+_DTYPES = {f"<{kind}{size}" for kind in "iu" for size in (2, 4, 8)}
+_DTYPES |= {"|b1", "|i1", "|u1", "<f2", "<f4", "<f8"}
 _MAX_STRINGS = 2**28  # characters in one array of strings, whose width the file names
-_ROLES: list[tuple[str, type]] = [
-    ("loss", losses.Loss),
-    ("penalty", penalties.Penalty),
-    ("kernel", kernels.Kernel),
-    ("schedule", schedules.Schedule),
-    ("solver", solvers.Solver),
-    ("term", object),
-]
 
 
 class UnknownTerm(ValueError):
@@ -65,8 +64,8 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> A
         return _encode_scalar(value, where)
     if value is None or isinstance(value, bool | str) or type(value) is int:
         return str(value) if isinstance(value, np.str_) else value
-    if isinstance(value, enum.Enum) and _qualified(type(value)) in _own_classes():
-        return {"$enum": [_qualified(type(value)), value.name]}
+    if isinstance(value, enum.Enum) and qualified(type(value)) in own_classes():
+        return {"$enum": [qualified(type(value)), value.name]}
     if isinstance(value, float):
         return value if math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, np.ndarray):
@@ -79,7 +78,7 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str = "value") -> A
         return _encode_sparse(value, arrays, where)
     if isinstance(value, FeatureMap):
         return _encode_map(value, arrays, where)
-    if _field_names(type(value)) is not None:
+    if field_names(type(value)) is not None:
         return _encode_object(value, arrays, where)
     kind = registry.LEARNERS.kind_of(type(value))
     if kind is not None:
@@ -175,9 +174,9 @@ def _encode_object(value: Any, arrays: dict[str, np.ndarray], where: str) -> dic
     cls = type(value)
     fields = {
         name: encode(getattr(value, name), arrays, f"{where}.{name}")
-        for name in _field_names(cls) or ()
+        for name in field_names(cls) or ()
     }
-    encoded = {"class": _qualified(cls), "role": _role(cls), "fields": fields}
+    encoded = {"class": qualified(cls), "role": role_of(cls), "fields": fields}
     return {"$object": encoded}
 
 
@@ -185,23 +184,6 @@ def _plain_dtype(dtype: np.dtype[Any], where: str) -> np.dtype[Any]:
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise TypeError(f"{where} has type {dtype}; only plain numbers of up to 8 bytes save")
     return dtype.newbyteorder("<")
-
-
-def _role(cls: type) -> str:
-    return next(role for role, base in _ROLES if issubclass(cls, base))
-
-
-def _qualified(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _field_names(cls: type) -> list[str] | None:
-    """Names of the fields of a dataclass or NamedTuple; None for other classes."""
-    if dataclasses.is_dataclass(cls):
-        return [f.name for f in dataclasses.fields(cls) if f.init]
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return list(cls._fields)
-    return None
 
 
 # ---------------------------------------------------------------- decoding
@@ -247,7 +229,7 @@ class _Decoder:
         result = {}
         for pair in pairs:
             key, item = (self.decode(part) for part in _listed(pair, 2))
-            if isinstance(key, list | dict | np.ndarray) or key in result:
+            if not _is_key(key) or key in result:
                 raise BadFile("damaged dictionary: a key is repeated or is no key")
             result[key] = item
         return result
@@ -279,7 +261,7 @@ class _Decoder:
             raise BadFile("damaged array of strings")
         if not all(isinstance(item, str) for item in values) or math.prod(shape) != len(values):
             raise BadFile(f"an array of strings of shape {shape} has {len(values)} values")
-        if width * len(values) > _MAX_STRINGS or len(shape) > 32:
+        if width * max(len(values), 1) > _MAX_STRINGS or len(shape) > 32:
             raise BadFile("an array of strings is too big")
         result = np.empty(len(values), dtype=f"U{width}" if width else object)
         result[:] = values
@@ -295,7 +277,7 @@ class _Decoder:
 
     def enum_(self, parts: list[Any]) -> enum.Enum:
         name, member = _listed(parts, 2)
-        cls = _own_classes().get(name) if isinstance(name, str) else None
+        cls = own_classes().get(name) if isinstance(name, str) else None
         members = cls.__members__ if cls is not None and issubclass(cls, enum.Enum) else {}
         if not isinstance(member, str) or member not in members:
             raise BadFile(f"{name!r:.100} has no member {member!r:.50}")
@@ -305,32 +287,31 @@ class _Decoder:
         if parts.keys() != {"class", "role", "fields"} or not isinstance(parts["class"], str):
             raise BadFile("damaged object")
         cls = self._class(parts["class"], str(parts["role"]))
-        names, given = _field_names(cls), parts["fields"]
+        names, given = field_names(cls), parts["fields"]
         if names is None or not isinstance(given, dict):
             raise BadFile(f"{parts['class']!r:.100} is no class of fields")
-        given = {**added_fields(_qualified(cls)), **given}
-        _check_names(cls, names, given)
+        given = {**added_fields(qualified(cls)), **given}
+        check_names(cls, names, given)
         fields = {name: self.decode(given[name]) for name in names}
-        if _qualified(cls) in _own_classes():
-            _check_types(cls, fields)
+        if qualified(cls) in own_classes():
+            check_fields(cls, fields)
         try:
             return cls(**fields)
-        except (TypeError, ValueError, ArithmeticError) as error:
+        except Exception as error:  # whatever a class meets values with that it does not expect
             raise BadFile(f"{cls.__name__} refuses its parameters: {error}") from error
 
     def sparse(self, parts: dict[str, Any]) -> csr_matrix:
         if parts.keys() != {"shape", *_SPARSE}:
             raise BadFile("damaged sparse matrix")
         shape = parts["shape"]
-        plain = isinstance(shape, list) and len(shape) == 2 and all(type(n) is int for n in shape)
+        plain = isinstance(shape, list) and len(shape) == 2
+        plain = plain and all(type(n) is int and 0 <= n < 2**62 for n in shape)
         data, indices, indptr = (self.decode(parts[name]) for name in _SPARSE)
         arrays = all(isinstance(a, np.ndarray) and a.ndim == 1 for a in (data, indices, indptr))
         if not plain or not arrays or indices.dtype.kind != "i" or indptr.dtype.kind != "i":
             raise BadFile("damaged sparse matrix")
-        # SciPy's own check believes a last pointer that the others exceed.
-        whole = indptr.size == shape[0] + 1 and indptr[0] == 0 and np.all(np.diff(indptr) >= 0)
-        whole = whole and indptr[-1] == indices.size == data.size
-        if not whole or np.any(indices < 0) or np.any(indices >= shape[1]):
+        whole = is_sound_layout(data, indices, indptr, (shape[0], shape[1]))
+        if not whole or not indptr[-1] == indices.size == data.size:
             raise BadFile("damaged sparse matrix: its row pointers or columns are wrong")
         return csr_matrix((data, indices, indptr), shape=tuple(shape))
 
@@ -349,8 +330,8 @@ class _Decoder:
                 if state.keys() != set(cls.state_names):
                     raise BadFile(f"a {name} map needs {', '.join(cls.state_names)}")
                 made.restore(state)
-        except (ValueError, TypeError, KeyError) as error:
-            raise BadFile(str(error)) from error
+        except Exception as error:  # as above
+            raise BadFile(f"{cls.__name__} refuses its state: {error}") from error
         return made
 
     def learner(self, parts: dict[str, Any]) -> Any:
@@ -363,15 +344,15 @@ class _Decoder:
     def _class(self, name: str, role: str) -> type:
         """Ours, or the user's of that name; of the same short name, if it has moved since."""
         name = current_name(name)
-        own = _own_classes().get(name) or _registered().get(name)
+        own = own_classes().get(name) or registered_classes().get(name)
         if own is not None:
             return own
-        exact = [cls for cls in self.classes if _qualified(cls) == name]
+        exact = [cls for cls in self.classes if qualified(cls) == name]
         module, _, short = name.rpartition(".")
         found = exact or [cls for cls in self.classes if cls.__name__ == short]
         if len(found) == 1:
             return found[0]
-        role = role if role in dict(_ROLES) else "term"
+        role = role if role in dict(ROLES) else "term"
         module = module.partition(".<locals>")[0]
         raise UnknownTerm(
             f"the model uses the {role} {short[:100]!r} (module {module[:100]}), which is not part "
@@ -412,80 +393,16 @@ def _listed(parts: Any, count: int) -> list[Any]:
     return parts
 
 
+def _is_key(value: Any) -> bool:
+    """Tuples can be keys, but not with lists, dictionaries or arrays in them."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 def _dtype(descr: Any) -> np.dtype[Any]:
-    known = {f"<{kind}{size}" for kind in "iuf" for size in (2, 4, 8)} | {"|b1", "|i1", "|u1"}
-    if not isinstance(descr, str) or descr not in known:
+    if not isinstance(descr, str) or descr not in _DTYPES:
         raise BadFile(f"unknown number type {descr!r:.50}")
     return np.dtype(descr).newbyteorder("=")
-
-
-def _check_names(cls: type, names: list[str], given: dict[str, Any]) -> None:
-    missing, unknown = sorted(set(names) - set(given)), sorted(set(given) - set(names))
-    if missing:
-        raise BadFile(f"{cls.__name__} needs {missing[0]!r}, which the file does not give: it was "
-                      "written for another version of the class")  # fmt: skip
-    if unknown:
-        raise BadFile(f"{cls.__name__} has no parameter {unknown[0][:100]!r}, which the file "
-                      "gives: it was written for another version of the class")  # fmt: skip
-
-
-# ---------------------------------------------------------------- the classes that files may name
-
-
-@functools.cache
-def _own_classes() -> dict[str, type]:
-    """Thresher's terms, solvers, states and enums by qualified name."""
-    modules = [
-        importlib.import_module(f"{package.__name__}.{found.name}")
-        for package in (solvers, functions)
-        for found in pkgutil.iter_modules(package.__path__)
-    ]
-    return {
-        _qualified(cls): cls
-        for module in [losses, penalties, kernels.functions, schedules, leaves, *modules]
-        for cls in vars(module).values()
-        if inspect.isclass(cls) and cls.__module__ == module.__name__ and _is_plain(cls)
-    }
-
-
-def _is_plain(cls: type) -> bool:
-    return issubclass(cls, enum.Enum) or _field_names(cls) is not None
-
-
-def _registered() -> dict[str, type]:
-    tables = (registry.LOSSES, registry.PENALTIES, registry.KERNELS, registry.SOLVERS)
-    return {_qualified(cls): cls for table in tables for cls in table.values()}
-
-
-@functools.cache
-def _accepted(annotation: str) -> tuple[type, ...] | None:
-    """Classes that a field with this annotation may hold; None: anything."""
-    number = (int, float, np.number)
-    known: dict[str, tuple[type, ...]] = {
-        "None": (type(None),),
-        "bool": (bool, np.bool_),
-        "int": (int, np.integer),
-        "float": number,
-        "str": (str,),
-        "np.ndarray": (np.ndarray,),
-        **{base.__name__: (base,) for _, base in _ROLES[:-1]},
-        "schedules.Schedule": (schedules.Schedule,),
-        "Term": (Term,),
-    }
-    own = {cls.__name__: (cls,) for cls in _own_classes().values()}
-    parts = [{**own, **known}.get(part.strip()) for part in annotation.split("|")]
-    return None if None in parts else tuple(cls for part in parts for cls in part or ())
-
-
-def _check_types(cls: type, fields: dict[str, Any]) -> None:
-    """Compiled code believes the types of a term's fields, so a file may not change them."""
-    if dataclasses.is_dataclass(cls):
-        annotations = {f.name: str(f.type) for f in dataclasses.fields(cls)}
-    else:
-        kinds = cls.__annotations__.items()
-        annotations = {name: getattr(kind, "__forward_arg__", str(kind)) for name, kind in kinds}
-    for name, value in fields.items():
-        accepted = _accepted(annotations[name])
-        if accepted is not None and not isinstance(value, accepted):
-            raise BadFile(f"{cls.__name__}.{name} must be {annotations[name]}, "
-                          f"but the file gives {type(value).__name__}")  # fmt: skip

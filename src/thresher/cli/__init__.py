@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
+
+from thresher._interrupts import clean_interrupts
+from thresher._threads import lingering
 
 __all__ = ["main"]
 
@@ -14,13 +18,25 @@ def main() -> None:
     """Run a command; its errors are one line for people and an exit code for programs."""
     from thresher.cli.app import app
 
-    sys.exit(_guarded(app))
+    code = _guarded(app)
+    if code == INTERRUPTED and lingering():
+        # Whoever interrupts does not want to wait for fits that nobody can stop.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _guarded(app: Any) -> int:
     try:
-        app(standalone_mode=False)
-        return OK
+        # An int is a code to end with: Typer turns interrupts and exits into such.
+        with clean_interrupts():
+            code = app(standalone_mode=False)
+        if code == INTERRUPTED:
+            print("interrupted", file=sys.stderr)
+        return code if isinstance(code, int) else OK
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -49,7 +65,8 @@ def _explained(error: Exception) -> int:
         return FAILED
     from thresher.cli.spelling import as_options
 
-    print(f"thresher: {as_options(str(error))}", file=sys.stderr)
+    what = "not enough memory: " if isinstance(error, MemoryError) else ""
+    print(f"thresher: {what}{as_options(str(error))}", file=sys.stderr)
     return code
 
 
@@ -62,7 +79,7 @@ def _code(error: Exception) -> int:
         return BAD_DATA
     if isinstance(error, BadFile | UnknownTerm):
         return BAD_MODEL
-    if isinstance(error, OSError) or _of_a_study(error):
+    if isinstance(error, OSError | MemoryError) or _of_a_study(error):
         return BAD_DATA
     return BAD_OPTION if isinstance(error, ValueError | TypeError | ImportError) else FAILED
 

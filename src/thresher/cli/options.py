@@ -21,7 +21,7 @@ _DATA = "Reading the data"
 
 Data = Annotated[
     list[str],
-    typer.Argument(metavar="DATA...", help="Files, globs, URLs, or - for standard input."),
+    typer.Argument(metavar="DATA...", help="Files, globs, pipes, URLs, or - for standard input."),
 ]
 Format = Annotated[
     str | None,

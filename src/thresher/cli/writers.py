@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from thresher._files import atomic_file
+from thresher._files import output_file
 from thresher.training.model import Predicted
 
 __all__ = ["TABLES", "open_writer"]
@@ -30,17 +29,10 @@ def open_writer(output: str) -> Iterator[Any]:
         sys.stdout.flush()
         return
     kind = TABLES.get(Path(output).suffix.lower())
-    with _opened(output) as file:
+    with output_file(output) as file:
         writer = Lines(file) if kind is None else Batches(file, kind)
         yield writer
         writer.close()
-
-
-def _opened(output: str) -> Any:
-    """Devices and pipes are written to as they are; a file takes its name when complete."""
-    if os.path.exists(output) and not os.path.isfile(output) and not os.path.isdir(output):
-        return open(output, "wb")
-    return atomic_file(output)
 
 
 class Lines:

@@ -15,6 +15,7 @@ from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import DataError
 from thresher.data.files import BLOCK_BYTES, open_remote
 from thresher.data.infer import Wishes, infer_table
+from thresher.data.pipes import local
 from thresher.data.schema import Schema
 from thresher.data.source import Files, Table
 
@@ -132,7 +133,7 @@ class _TableFiles(Files, _Columnar):
 
     def _open(self, path: str) -> Any:
         try:
-            return self._reader(open_remote(path) if "://" in path else path)
+            return self._reader(open_remote(path) if "://" in path else local(path))
         except _BROKEN as error:
             raise DataError(f"{path} is not a readable {self.kind} file: {error}") from None
 

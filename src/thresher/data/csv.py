@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from numba import njit
 
 from thresher.data import _csv_text, dialect
 from thresher.data._bytes import after_lines, after_newline, count
@@ -28,6 +27,8 @@ from thresher.data.encode import Encoder, Origin, Raw
 from thresher.data.errors import BadCell, BadRows, DataError
 from thresher.data.files import BLOCK_BYTES, STDIN, TextBlock, text_blocks
 from thresher.data.infer import Wishes, infer_table, numbered
+from thresher.data.infer_numbers import infer_numbers
+from thresher.data.quotes import left_open, record_end
 from thresher.data.schema import Schema, unique_names
 from thresher.data.source import Files, Table
 
@@ -71,11 +72,14 @@ class CsvSource(Files, Table):
     def infer(self, wishes: Wishes) -> Schema:
         wanted = self.wanted_rows(wishes)
         # Whoever says what a column is may want its text: "007" as a category is not 7.
-        sample = None if wishes.types else self._numbers(wanted, wishes.nulls)
-        return infer_table(sample or self._sample(wanted), wishes, self.name)
+        cells = None if wishes.types else self._numbers(wanted, wishes.nulls)
+        if cells is not None:
+            return infer_numbers(self.names, cells, wishes, self.name)
+        return infer_table(self._sample(wanted), wishes, self.name)
 
-    def _numbers(self, wanted: int, nulls: Sequence[str]) -> pa.Table | None:
-        """The sample by the compiled parser, many times faster, if it is nothing but numbers."""
+    def _numbers(self, wanted: int, nulls: Sequence[str]) -> np.ndarray | None:
+        """The sample by the compiled parser, many times faster, if it is nothing but numbers:
+        (columns, rows)."""
         k = len(self.names)
         plan = _csv_text.line_plan(
             [_csv_text.NUMBER] * k, range(k), [None] * k, 0, [null.encode() for null in nulls],
@@ -94,9 +98,7 @@ class CsvSource(Files, Table):
                 break
         if not parts:
             return None
-        table = np.ascontiguousarray(np.concatenate(parts).T)
-        columns = [pa.array(values, from_pandas=True) for values in table]  # NaN is missing
-        return pa.table(columns, names=self.names)
+        return np.ascontiguousarray(np.concatenate(parts).T)
 
     def _sample(self, wanted: int) -> pa.Table:
         """The first rows, all columns as text; bad ones are left to the reading proper."""
@@ -104,6 +106,8 @@ class CsvSource(Files, Table):
         tables: list[pa.Table] = []
         rows = 0
         for block, head in self._text(hold=True):
+            if self._left_open(block, bad):
+                break
             table = self._table(block, bad, head.names)[0].select(self.names)
             tables.append(table)
             rows += table.num_rows
@@ -131,6 +135,8 @@ class CsvSource(Files, Table):
     def _read(self, piece: _Piece, encoder: Encoder) -> Iterator[Batch]:
         """The compiled parser and PyArrow in turns, until the block is read."""
         block, names, plan = piece
+        if self._left_open(block, encoder.bad):
+            return
         size = block.data.size if plan is None else _ODD_BYTES
         while block.data.size:
             if plan is not None:
@@ -147,6 +153,13 @@ class CsvSource(Files, Table):
             table, origin = self._table(odd, encoder.bad, names)
             yield encoder.encode(raw_table(table, encoder.schema, encoder.bad, origin))
             block, size = _from(block, end, count(odd.data, 10)), 2 * size
+
+    def _left_open(self, block: TextBlock, bad: BadRows) -> bool:
+        """Whether the file ends within a quote: what it opens is one bad row."""
+        found = left_open(block, self.delimiter or ",")
+        if found is not None:
+            bad.add(found)
+        return found is not None
 
     def _table(self, block: TextBlock, bad: BadRows, names: list[str]) -> tuple[pa.Table, Origin]:
         """PyArrow's reading of a block, every column as text; ragged rows are reported."""
@@ -218,7 +231,7 @@ class CsvSource(Files, Table):
             return int(after_newline(data, 0, data.size))
         if self.delimiter is None:  # not known yet: every quote counts
             return _csv_text.safe_cut(data)
-        return int(_record_end(data, ord(self.delimiter)))
+        return record_end(data, self.delimiter)
 
     def _start(self, path: str) -> str:
         """The first block, to look at; standard input's is kept."""
@@ -235,6 +248,7 @@ class CsvSource(Files, Table):
         if (block.data[:4096] == 0).any():
             raise DataError(f"{path} is not text: it holds binary data (format= names its format)")
         dialect.check_utf8(block, self.encoding)
+        self._left_open(block, BadRows("error"))
         text = block.data.tobytes().decode()
         if "\r" in text and "\n" not in text:
             raise DataError(f"{path}: lines end in carriage returns alone, newlines are expected")
@@ -281,7 +295,8 @@ class _Piece(NamedTuple):
 
 def _fast(block: TextBlock, plan: _Plan, schema: Schema, names: list[str]) -> tuple[Raw, int]:
     """The rows up to the first odd line, and where that starts."""
-    capacity = block.newlines + 1
+    # A row takes a byte for each field at least, whatever the number of (blank) lines.
+    capacity = min(block.newlines, block.data.size // len(names)) + 1
     values = np.empty((capacity, len(schema.features)))
     target = np.empty(capacity if schema.target else 0)
     weight = np.empty(capacity if schema.weight else 0)
@@ -335,25 +350,6 @@ def _plan(
     return _Plan(
         _csv_text.line_plan(kinds, places, words, bits, nulls, ord(delimiter or ",")), folds
     )
-
-
-@njit(cache=True, nogil=True)
-def _record_end(data, delimiter):
-    """The position after the last newline outside quotes, which open at a field's start only."""
-    found, quoted, fresh, closed = 0, False, True, False
-    for p in range(data.size):
-        c = data[p]
-        if c == 34:
-            # In a quoted field two quotes stand for one: it is left and entered again at once.
-            closed, quoted = quoted, not quoted and (fresh or closed)
-            fresh = False
-            continue
-        closed = False
-        if not quoted:
-            if c == 10:
-                found = p + 1
-            fresh = c == delimiter or c == 10 or c == 13
-    return found
 
 
 # ---------------------------------------------------------------- lines

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from thresher.data._bytes import after_newline, count, survey
 from thresher.data.errors import DataError
+from thresher.data.pipes import is_pipe, local, spooled
 
 __all__ = ["STDIN", "TextBlock", "expand", "open_bytes", "open_remote", "stamp", "suffix",
            "text_blocks"]  # fmt: skip
@@ -33,7 +34,8 @@ _BROKEN = (OSError, EOFError, pa.ArrowException)
 class TextBlock(NamedTuple):
     """Some whole lines of a file; ``first_line`` counts from 1, ``newlines`` are in the block.
 
-    A ``plain`` block holds no quote and nothing beyond ASCII.
+    A ``plain`` block holds no quote and nothing beyond ASCII; a ``rest`` is what the file ends with
+    where no line ends: without a newline, or within a quote.
     """
 
     file: str
@@ -41,6 +43,7 @@ class TextBlock(NamedTuple):
     first_line: int
     newlines: int
     plain: bool
+    rest: bool = False
 
 
 # ---------------------------------------------------------------- files
@@ -57,6 +60,8 @@ def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> 
             out.append(path)
         elif "://" in path:
             out.extend(_remote_glob(path) if "*" in path else [path])
+        elif is_pipe(path):
+            out.append(spooled(path))
         elif os.path.exists(path):
             out.append(_checked(path))
         else:
@@ -105,7 +110,7 @@ def _bare(path: str) -> str:
 
 def stamp(path: str) -> tuple[str, int, int] | None:
     """(name, size, time of change) of a local file: what tells that it is still the same."""
-    if path == STDIN or "://" in path:
+    if path == STDIN or "://" in path or local(path) is not path:
         return None
     try:
         status = os.stat(path)
@@ -120,7 +125,7 @@ def open_bytes(path: str) -> IO[bytes]:
         return sys.stdin.buffer
     kind = _COMPRESSED.get(Path(_bare(path)).suffix.lower())
     try:
-        raw: Any = open_remote(path) if "://" in path else open(path, "rb", buffering=0)  # noqa: SIM115
+        raw: Any = open_remote(path) if "://" in path else open(local(path), "rb", buffering=0)  # noqa: SIM115
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     return pa.CompressedInputStream(pa.PythonFile(raw, "r"), kind) if kind else raw
@@ -192,7 +197,7 @@ def text_blocks(
             buffer[:left] = rest
     if left:
         newlines, special = survey(buffer[:left])
-        yield TextBlock(path, buffer[:left], line, newlines, not special)
+        yield TextBlock(path, buffer[:left], line, newlines, not special, rest=True)
 
 
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:

@@ -23,15 +23,18 @@ from thresher.data.arrow_cells import (
 from thresher.data.batch import Sparse
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import BadRows, DataError, nearest
+from thresher.data.infer_plain import count_nonzeros, number_columns, numbers_among, typical
 from thresher.data.schema import KINDS, MISSING, MOST_BITS, NULLS, Column, Schema, Target
 
-__all__ = ["Wishes", "given_classes", "infer_table", "infer_target", "numbered", "with_layout"]
+__all__ = ["Wishes", "by_name", "check_features", "given_classes", "infer_table", "infer_target",
+           "null_words", "numbered", "table_target", "with_layout"]  # fmt: skip
 
 _BOOLEANS = [("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("0", "1")]
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _DATE_NOTE = "a date: types={{{!r}: 'date'}} makes it a number"
 _TYPOS = 0.01  # so few words among numbers are bad rows, not categories
 _MOST_CLASSES = 20
+_EXACT = 2.0**53
 _SPARSE_BELOW = 0.25  # share of non-zeros under which compressed rows are smaller and faster
 
 
@@ -83,24 +86,43 @@ def infer_table(sample: pa.Table, wishes: Wishes, file: str) -> Schema:
     names = sample.column_names
     if sample.num_rows == 0:
         raise DataError(f"{file} has a header but no rows" if names else f"{file} is empty")
-    wishes = _by_name(wishes, names, file)
-    nulls = tuple(dict.fromkeys(("", *(null.strip(" \t") for null in wishes.nulls))))
+    wishes, nulls = by_name(wishes, names, file), null_words(wishes)
+    others = {wishes.target, wishes.weight, *wishes.ignore}
+    free = [name for name in names if name not in others and name not in (wishes.types or {})]
+    found, cells = numbers_among(sample, free, nulls)
+    known = dict(zip(found, number_columns(found, cells, wishes.missing), strict=True))
     columns = []
     target = None
     for name in names:
         if name == wishes.target:
-            target = _table_target(name, cleaned(sample.column(name), nulls), wishes, file)
-        if name in (wishes.target, wishes.weight, *wishes.ignore):
+            target = table_target(name, cleaned(sample.column(name), nulls), wishes, file)
+        if name in others:
             columns.append(Column(name, "ignored"))
+        elif name in known:
+            columns.append(known[name])
         else:
             columns.append(_column(name, cleaned(sample.column(name), nulls), wishes, nulls, file))
     schema = Schema(tuple(columns), target, wishes.weight, nulls=nulls)
+    check_features(schema, file)
+    rest = replace(schema, columns=tuple(c for c in columns if c.name not in known), target=None)
+    rows, nonzeros = _size(sample, rest) if rest.features else (sample.num_rows, 0)
+    if rows < sample.num_rows:  # some rows are bad: the others count
+        return with_layout(schema, *_size(sample, schema))
+    nonzeros += count_nonzeros(list(known.values()), cells)
+    return with_layout(schema, rows, nonzeros)
+
+
+def null_words(wishes: Wishes) -> tuple[str, ...]:
+    """What a missing value looks like."""
+    return tuple(dict.fromkeys(("", *(null.strip(" \t") for null in wishes.nulls))))
+
+
+def check_features(schema: Schema, file: str) -> None:
     if not schema.features:
-        listed = "; ".join(f"{c.name}: {c.describe()}" for c in columns[:8])
+        listed = "; ".join(f"{c.name}: {c.describe()}" for c in schema.columns[:8])
         raise DataError(
             f"{file}: no column is left to learn from ({listed}); is the delimiter right?"
         )
-    return with_layout(schema, *_size(sample, schema))
 
 
 def _size(sample: pa.Table, schema: Schema) -> tuple[int, int]:
@@ -112,7 +134,7 @@ def _size(sample: pa.Table, schema: Schema) -> tuple[int, int]:
     return block.size, block.matrix.data.size
 
 
-def _by_name(wishes: Wishes, names: Sequence[str], file: str) -> Wishes:
+def by_name(wishes: Wishes, names: Sequence[str], file: str) -> Wishes:
     """The same wishes with columns by name, not by number; every one must exist."""
     target = _find(wishes.target, names, file, "target")
     weight = _find(wishes.weight, names, file, "weight column")
@@ -160,10 +182,10 @@ def _column(name: str, array: pa.Array, wishes: Wishes, nulls: Sequence[str], fi
     if kind in ("number", "date", "boolean"):
         values = _spellings(name, array, file) if kind == "boolean" else ()
         base = replace(base, values=values, flag=flag and array.null_count > 0)
-        return replace(base, fill=_typical(raw_column(array, base, nulls), base))
+        return replace(base, fill=typical(raw_column(array, base, nulls), base))
     if kind == "hashed" or (wishes.hash_bits is not None and wish is None):
         base = replace(base, kind="hashed", bits=bits or wishes.hash_bits or 18, flag=flag)
-        return replace(base, fill=_typical(raw_column(array, base, nulls), base))
+        return replace(base, fill=typical(raw_column(array, base, nulls), base))
     counts = _counts(array)
     if wish is None and _identifies(array, counts):
         return Column(name, "ignored", note="nearly every value is different: an identifier?")
@@ -244,23 +266,10 @@ def _counts(array: pa.Array) -> list[tuple[str, int]]:
     return sorted(pairs, key=lambda p: (-p[1], p[0]))
 
 
-def _typical(values: np.ndarray, column: Column) -> float:
-    """What takes the place of a missing number, or of a missing hash."""
-    present = values[~np.isnan(values)]
-    if present.size == 0 or column.missing == "error":
-        return 0.0
-    if column.missing == "most_frequent" or column.kind in ("boolean", "hashed"):
-        found, counts = np.unique(present, return_counts=True)
-        return float(found[counts.argmax()])
-    with np.errstate(over="ignore"):
-        mean = float(present.mean())
-    return mean if math.isfinite(mean) else 0.0
-
-
 # ---------------------------------------------------------------- the target
 
 
-def _table_target(name: str, array: pa.Array, wishes: Wishes, file: str) -> Target:
+def table_target(name: str, array: pa.Array, wishes: Wishes, file: str) -> Target:
     if array.null_count == len(array):
         raise DataError(f"{file}: the target column {name!r} is empty in the sample")
     array = array.drop_null()
@@ -307,6 +316,12 @@ def infer_target(
         distinct = np.unique(every[np.isfinite(every)])
     if not 0 < distinct.size <= 10_000:
         raise DataError(f"{file}: the target {name!r} has {distinct.size} different labels")
+    largest = float(np.max(np.abs(distinct)))
+    if largest > _EXACT and bool(np.all(distinct == np.round(distinct))):
+        raise DataError(
+            f"{file}: the target {name!r} has the label {largest:.17g}; beyond 2^53 whole numbers "
+            "are not told apart: write labels as words, or give task='regression'"
+        )
     return Target(name, "classification", _labels(distinct))
 
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from thresher._rows import check_compressed
 from thresher.data.batch import Batch, Sparse
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import DataError
 from thresher.data.files import BLOCK_BYTES
 from thresher.data.infer import Wishes, given_classes, infer_target, with_layout
+from thresher.data.pipes import local
 from thresher.data.schema import MOST_FEATURES, Schema, Target
 from thresher.data.source import Files, Source, sample_rows
 
@@ -88,7 +90,7 @@ class MatrixSource(Files, Source):
 def npz_source(path: str, block_bytes: int = BLOCK_BYTES) -> MatrixSource:
     """``np.savez(file, X=..., y=...)`` (and weight), or ``scipy.sparse.save_npz`` without y."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with np.load(local(path), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
     except _BROKEN as error:
         raise DataError(f"{path} is not a readable .npz file: {error}") from None
@@ -119,6 +121,10 @@ def _stored_csr(arrays: dict[str, np.ndarray], path: str) -> Any:
 
 
 def _checked(X: Any, name: str) -> Any:
+    try:
+        check_compressed(X, name)
+    except ValueError as error:
+        raise DataError(str(error)) from None
     try:
         X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
     except ValueError as error:

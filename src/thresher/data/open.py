@@ -65,6 +65,7 @@ def open_data(
     Parameters
     ----------
     data : path, glob, list of them, "-" (standard input), a remote URL, a data frame, or a matrix
+        A pipe is read to its end, and kept in a temporary file.
     y : array or None, default=None
         Targets of a matrix.
     target : str, int or None, default=None

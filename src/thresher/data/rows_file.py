@@ -5,16 +5,16 @@ the text it was made from), then blocks of rows, each a count of rows and of non
 followed by its arrays, and at the end the number of rows, of bad rows that were left out, and a
 closing word.  A file without the closing word was not finished and is refused.
 
-Counts and arrays start at multiples of 64 bytes, so that a block of rows can be the file itself,
-mapped into memory: nothing is copied, and one pass over the bytes checks them.  A file is only ever
-replaced by another one, never written into, so what was checked is what is read.
+Counts and arrays start at multiples of 64 bytes, so that a block of rows is read into memory in one
+piece, and one pass over the bytes checks them.  They are not mapped: a process that reads a mapped
+file which somebody else makes shorter is killed (SIGBUS).  A file that is another one than when it
+was opened, by its size and its time, is refused.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import mmap
 import os
 import struct
 from collections.abc import Iterator
@@ -25,12 +25,14 @@ import numpy as np
 from numba import njit
 
 from thresher._files import atomic_file
+from thresher._lanes import aligned
 from thresher.data.batch import Batch, Sparse
 from thresher.data.dataset import DataSet, window_rows
 from thresher.data.encode import Encoder
 from thresher.data.errors import DataError
 from thresher.data.files import expand, stamp
 from thresher.data.infer import Wishes
+from thresher.data.pipes import local
 from thresher.data.schema import Schema
 from thresher.data.source import Source
 
@@ -54,7 +56,8 @@ class RowsFile(Source):
     def __post_init__(self) -> None:
         (self.path,) = expand(self.path)
         self.name = self.path
-        with open(self.path, "rb") as file:
+        with open(local(self.path), "rb") as file:
+            self._identity = _identity(file)
             self._size = os.fstat(file.fileno()).st_size
             header = self._read_header(file)
             self._start = file.tell()
@@ -85,10 +88,12 @@ class RowsFile(Source):
         self._check_schema(schema)
         if encoder.bad.policy == "skip":
             encoder.bad.count += self.left_out
-        with open(self.path, "rb", buffering=0) as file:
+        with open(local(self.path), "rb", buffering=0) as file:
             place, left = self._start, self._rows
             while left > 0:
                 block, place = self._block_at(place, file)
+                if _identity(file) != self._identity:
+                    raise DataError(f"{self.path} has changed since it was opened")
                 left -= block.size
                 y = block.y if schema.target else None
                 yield Batch(block.matrix, y, block.weight if schema.weight else None)
@@ -134,7 +139,7 @@ class RowsFile(Source):
         return header
 
     def _block_at(self, place: int, file: IO[bytes]) -> tuple[Batch, int]:
-        """The block that starts at a byte, as views of the file, and the byte after it."""
+        """The block that starts at a byte, and the byte after it."""
         schema = self.header_schema
         file.seek(place)
         head = file.read(_BLOCK.size)
@@ -148,9 +153,9 @@ class RowsFile(Source):
         offsets = [_ALIGNED]
         for shape, dtype in forms:
             offsets.append(offsets[-1] + _whole(math.prod(shape) * np.dtype(dtype).itemsize))
-        mapped = self._mapped(file, place, offsets[-1])
+        content = self._content(file, place, offsets[-1])
         arrays = [
-            np.ndarray(shape, dtype, mapped, offset)
+            np.ndarray(shape, dtype, content.data, offset)
             for (shape, dtype), offset in zip(forms, offsets, strict=False)
         ]
         block = _block(arrays, schema)
@@ -158,27 +163,27 @@ class RowsFile(Source):
             raise self._corrupt()
         return block, place + offsets[-1]
 
-    def _mapped(self, file: IO[bytes], start: int, size: int) -> memoryview:
-        """Bytes of the file as memory, which is given back with the last array that uses it.
-
-        What is written to it, if anything, stays in memory: to compiled code the rows then have
-        the type of any others.
-        """
+    def _content(self, file: IO[bytes], start: int, size: int) -> np.ndarray:
+        """So many bytes of the file, in memory of their own."""
         if start + size > self._size - _END.size:
             raise self._corrupt()
-        lead = start % mmap.ALLOCATIONGRANULARITY
-        try:
-            mapped = mmap.mmap(
-                file.fileno(), lead + size, access=mmap.ACCESS_COPY, offset=start - lead
-            )
-        except (OSError, ValueError):  # the file has become shorter since it was opened
-            raise self._corrupt() from None
-        if hasattr(mmap, "MADV_WILLNEED"):
-            mapped.madvise(mmap.MADV_WILLNEED)
-        return memoryview(mapped)[lead:]
+        content = aligned((size,), np.uint8)
+        file.seek(start)
+        done = 0
+        while done < size:
+            got = file.readinto(content[done:].data)  # type: ignore[attr-defined]
+            if not got:  # the file has become shorter since it was opened
+                raise self._corrupt()
+            done += got
+        return content
 
     def _corrupt(self) -> DataError:
         return DataError(f"{self.path} is damaged: make it again")
+
+
+def _identity(file: IO[bytes]) -> tuple[int, ...]:
+    status = os.fstat(file.fileno())
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _whole(size: int) -> int:

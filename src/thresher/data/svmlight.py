@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -51,6 +52,11 @@ class SvmlightSource(Files, Source):
         low, high, labels = self._extent(sample)
         base = 0 if self.zero_based or (self.zero_based is None and low == 0) else 1
         features = max(high - base + 1, 0) if self.n_features is None else self.n_features
+        if self.n_features is None and features > most_features():
+            raise DataError(
+                f"{self._widest}: feature {high} makes rows of {features} features, whose weights "
+                f"alone do not fit in memory (n_features={features} insists)"
+            )
         sample = _head([sample], sample_rows(features))
         target = infer_target("label", sample.labels, wishes, self.name, every=labels)
         schema = Schema(target=target, matrix_features=features, first_index=base)
@@ -94,12 +100,15 @@ class SvmlightSource(Files, Source):
     def _extent(self, sample: SvmlightBlock) -> tuple[int, int, np.ndarray | None]:
         """Smallest and largest index, and all labels, by a pass over the files where possible."""
         low, high = _index_range(sample.indices)
+        self._widest = _place_of(high, sample, self.name)
         if self.n_features is not None or not self.rereadable:
             return low, high, None
         labels = np.unique(sample.labels)
         for block in self._text():
             part = parse_svmlight(block.data, block.first_line)
             low_part, high_part = _index_range(part.indices)
+            if high_part > high:
+                self._widest = _place_of(high_part, part, block.file)
             low, high = min(low, low_part), max(high, high_part)
             if labels.size <= 10_000:
                 labels = np.union1d(labels, part.labels)
@@ -118,6 +127,23 @@ class SvmlightSource(Files, Source):
                 while self._held:
                     yield self._held.pop(0)
                 yield from self._stdin
+
+
+def most_features() -> int:
+    """So many that two vectors of weights are as large as the memory of the machine."""
+    try:
+        return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE")) // 16
+    except (AttributeError, ValueError, OSError):  # a system that does not say
+        return MOST_FEATURES
+
+
+def _place_of(index: int, block: SvmlightBlock, file: str) -> str:
+    """File and line of a feature."""
+    found = np.flatnonzero(block.indices == index)
+    if not found.size:
+        return file
+    row = int(np.searchsorted(block.indptr, found[0], side="right")) - 1
+    return f"{file}, line {block.lines[row]}"
 
 
 def _origin(file: str, lines: np.ndarray) -> Origin:
@@ -186,5 +212,6 @@ def _head(parts: list[SvmlightBlock], wanted: int) -> SvmlightBlock:
         indptr=np.concatenate([[0], np.cumsum(sizes)]),
         indices=np.concatenate([p.indices for p in parts])[:end],
         values=values,
+        lines=np.concatenate([p.lines for p in parts])[:wanted],
         zeros=int(np.count_nonzero(values == 0.0)),
     )

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from thresher._interrupts import clean_interrupts
 from thresher._random import shuffled
 from thresher._rows import Dense, Rows
 from thresher._seed import seed_from
@@ -349,6 +350,7 @@ class Learner(NestedParameters):
 
     # ------------------------------------------------------------ use
 
+    @clean_interrupts()
     def scores(self, X: Any) -> np.ndarray:
         """(rows, outputs) of rows that have not been checked."""
         return self.function_.scores(input.checked_X(self, X))

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._interrupts import clean_interrupts
 from thresher.estimators import calibration, input
 from thresher.estimators.base import Learner
 from thresher.estimators.holding import held_out
@@ -40,6 +41,7 @@ class Classifier(ClassifierMixin, Learner):
 
     # ------------------------------------------------------------ learning
 
+    @clean_interrupts()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from all rows.
 
@@ -79,6 +81,7 @@ class Classifier(ClassifierMixin, Learner):
         return self
 
     @available_if(lambda self: self._can_stream())
+    @clean_interrupts()
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go once over these rows, in the given order; the first call names all ``classes``.
 
@@ -240,9 +243,9 @@ class Classifier(ClassifierMixin, Learner):
         text = f"{classes.size} classes need {expected} rows of coef_, got {outputs}"
         require(outputs == expected, text)
         self._check_calibrate()
-        calibrator = getattr(self, "calibrator_", None)
-        require(self.calibrate or calibrator is None, "a calibrator_ without calibrate")
-        if calibrator is not None:
+        if hasattr(self, "calibrator_"):  # where calibrate was wished, but not in a stream
+            calibrator = self.calibrator_
+            require(self.calibrate, "a calibrator_ without calibrate")
             plain = isinstance(calibrator, calibration.KINDS)
             require(plain, f"calibrator_ does not fit a model of {outputs} outputs")
             calibrator.check(outputs)

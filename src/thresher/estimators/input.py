@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from thresher._rows import Rows, as_rows
+from thresher._rows import Rows, as_rows, check_compressed
 from thresher.data.moments import Moments
 from thresher.functions import Units
 from thresher.solvers import Chunk
@@ -42,6 +42,7 @@ def checked_X(estimator: Any, X: Any) -> Any:
 def _from_frame(X: Any) -> Any:
     """Frames that scikit-learn does not read itself (Arrow tables), and a clear word on strings."""
     if isinstance(X, np.ndarray) or issparse(X):
+        check_compressed(X)
         return X
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame):

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._interrupts import clean_interrupts
 from thresher.estimators import input
 from thresher.estimators.base import Learner
 from thresher.estimators.holding import held_out
@@ -22,6 +23,7 @@ class Regressor(RegressorMixin, Learner):
 
     task = "regression"
 
+    @clean_interrupts()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from all rows.
 
@@ -46,6 +48,7 @@ class Regressor(RegressorMixin, Learner):
         return self
 
     @available_if(lambda self: self._can_stream())
+    @clean_interrupts()
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Go once over these rows, in the given order; the first call's set units and widths."""
         self.check_options()

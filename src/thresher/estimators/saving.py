@@ -78,9 +78,9 @@ def from_document(
             setattr(estimator, key, value)
         estimator.function_ = function
         _check(estimator)
-    except UnknownTerm:
+    except (BadFile, UnknownTerm, MemoryError):
         raise
-    except (ValueError, TypeError, OverflowError, AttributeError) as error:
+    except Exception as error:  # checks meet damage with a dozen kinds of error
         raise BadFile(str(error)) from error
     return estimator
 
@@ -97,11 +97,17 @@ def _check_keys(cls: type[Learner], parameters: dict[str, Any], record: dict[str
 
 
 def _check_named(estimator: Any) -> None:
-    """A registered name must mean something here too."""
-    given = estimator.get_params(deep=False)
+    """A registered name must mean something here too, and anything else be a term of that role."""
+    given, usual = estimator.get_params(deep=False), inspect.signature(type(estimator)).parameters
     for role, table in _NAMED.items():
-        value = given.get(role)
-        if isinstance(value, str) and value != "auto" and value not in table:
+        if role not in given:
+            continue
+        value, default = given[role], usual[role].default
+        named = isinstance(value, str)
+        missing = value is None and default is None
+        if not named and not missing and not table.takes(type(value)):
+            raise BadFile(f"the {role} of the file is a {type(value).__name__}")
+        if named and value != default and value not in table:
             raise UnknownTerm(
                 f"the model uses the {role} named {value[:100]!r}, which is not registered here: "
                 f"call thresher.register({value[:100]!r}, ...) with its class before loading"

@@ -11,6 +11,9 @@ from scipy.sparse import issparse
 __all__ = ["Function", "bytes_of", "check_numbers", "count_nonzero", "dense", "require"]
 
 
+_HUGE = 1e150
+
+
 class Function(Protocol):
     """What every function can do; see the package's text for the methods.
 
@@ -66,12 +69,18 @@ def require(condition: Any, message: str) -> None:
 
 
 def check_numbers(name: str, value: Any, shape: tuple[int, ...]) -> None:
-    """ValueError unless it is an array (or a CSR matrix) of finite floats of this shape."""
+    """ValueError unless it is an array (or a CSR matrix) of finite floats of this shape.
+
+    Numbers whose squares overflow are as good as infinite: so are scores that are made of them.
+    """
     plain = issparse(value) or isinstance(value, np.ndarray)
     require(plain and value.dtype.kind == "f", f"{name} must be an array of floats")
+    require(value.dtype.itemsize >= 4, f"{name} must have single or double precision")
     require(value.shape == shape, f"{name} must be an array of shape {shape}, got {value.shape}")
     numbers = value.data if issparse(value) else value
     require(np.all(np.isfinite(numbers)), f"{name} holds NaN or infinite numbers")
+    largest = float(np.max(np.abs(numbers), initial=0.0))
+    require(largest < _HUGE, f"{name} holds numbers beyond {_HUGE:g}")
 
 
 def count_nonzero(values: Any) -> int:

@@ -90,6 +90,7 @@ class Expansion(NamedTuple):
 
     def check(self) -> None:
         require(isinstance(self.kernel, Kernel), "kernel_ must be a Kernel")
+        self.kernel.check()
         for name, value in (("support_vectors_", self.vectors), ("dual_coef_", self.coef)):
             require(np.ndim(value) == 2, f"{name} must be a table")
         check_numbers("support_vectors_", self.vectors, self.vectors.shape)

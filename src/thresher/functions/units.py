@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from thresher._rows import Rows, scaled
-from thresher.functions.base import require
+from thresher.functions.base import check_numbers, require
 
 __all__ = ["Units"]
 
@@ -62,8 +62,8 @@ class Units(NamedTuple):
             if value is None and name == "shift":
                 continue
             whole = isinstance(value, np.ndarray) and value.shape == (features,)
-            sound = whole and np.all(np.isfinite(np.asarray(value)))
-            require(sound, f"the units of the rows are damaged: {name}")
+            require(whole, f"the units of the rows are damaged: {name}")
+            check_numbers(name, value, (features,))
 
     def to_onnx(self, graph: Any, rows: str) -> str:
         if self.shift is not None:

@@ -58,6 +58,13 @@ class Kernel(Term):
     def of(self, inner: Any, sq_x: Any, sq_z: Any) -> Any:
         raise NotImplementedError
 
+    def check(self) -> None:
+        """ValueError for parameters that are no numbers, also in single precision: files are not
+        believed."""
+        for name, value in self.get_params().items():
+            if isinstance(value, int | float) and not abs(value) < 1e30:
+                raise ValueError(f"{type(self).__name__}: {name} must be finite, got {value}")
+
 
 @dataclass(frozen=True)
 class RBF(Kernel):
@@ -150,6 +157,11 @@ class Polynomial(Kernel):
         for _ in range(self.degree):
             out *= base
         return out
+
+    def check(self):
+        super().check()
+        if not 0 <= self.degree <= 1000:
+            raise ValueError(f"Polynomial: degree must lie in 0 .. 1000, got {self.degree}")
 
     def to_onnx(self, graph, inner, sq_x, sq_z):
         steep = graph.add("Mul", inner, graph.constant(float(self.gamma)))

@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from thresher._rows import check_compressed
 from thresher._seed import seed_from
 from thresher.dimensions import Int
 from thresher.kernels.gram import blocks
@@ -248,7 +249,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the map from the rows of X; y is used by landmarks that follow the targets."""
-        X = validate_data(self, X, **CHECKS)
+        X = self.checked(X, reset=True)
         if y is not None:
             y = check_array(y, ensure_2d=False, dtype=None).ravel()
             if y.size != X.shape[0]:
@@ -260,7 +261,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, X: Any) -> Any:
         """The features of the rows of X, in the precision of X."""
         check_is_fitted(self)
-        return self.features(validate_data(self, X, reset=False, **CHECKS))
+        return self.features(self.checked(X, reset=False))
+
+    def checked(self, X: Any, reset: bool) -> Any:
+        """Rows that users give, as float arrays or sound CSR matrices."""
+        check_compressed(X)
+        return validate_data(self, X, reset=reset, **CHECKS)
 
     @property
     def _n_features_out(self) -> int:

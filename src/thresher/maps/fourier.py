@@ -136,6 +136,7 @@ class FourierFeatures(FeatureMap):
 
     def check(self, features: int, width: int) -> None:
         require(isinstance(self.kernel_, Kernel), "kernel_ must be a Kernel")
+        self.kernel_.check()
         check_numbers("frequencies_", self.frequencies_, (features, width))
         check_numbers("phases_", self.phases_, (width,))
 

@@ -210,6 +210,7 @@ class LeafFeatures(FeatureMap):
     def check(self, features: int, width: int) -> None:
         require(isinstance(self.trees_, Trees), "the trees are missing")
         self.trees_.check(features)
+        threads(self.n_jobs)  # predicting asks for them
         require(self.trees_.leaves == width, "coef_ does not fit the leaves of the trees")
 
     def to_onnx(self, graph: Any, rows: str, table: np.ndarray) -> str:

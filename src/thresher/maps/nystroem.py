@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array
 
 from thresher._random import generator, uniform
 from thresher.dimensions import Int
@@ -28,7 +28,7 @@ from thresher.kernels.gram import Points, blocks, gram
 from thresher.kernels.left_out import kernel_by_left_out
 from thresher.kernels.matrices import distinct, stack
 from thresher.kernels.width import resolve_kernel
-from thresher.maps.base import CHECKS, FeatureMap
+from thresher.maps.base import FeatureMap
 from thresher.maps.entropy import CHANCES, entropy
 from thresher.maps.landmarks import LANDMARKS, landmark_room, landmark_work, subset_size
 from thresher.maps.whitening import Basis, whitening
@@ -168,7 +168,7 @@ callable, default="uniform"
         last one.
         """
         first = not hasattr(self, "_stream")
-        X = validate_data(self, X, reset=first, **CHECKS)
+        X = self.checked(X, reset=first)
         if first:
             self._check_options()
             seed = self._seed()
@@ -296,6 +296,7 @@ callable, default="uniform"
 def check_landmarks(made: Any, features: int) -> int:
     """Their number; ValueError for what cannot be landmarks of so many features."""
     require(isinstance(made.kernel_, Kernel), "kernel_ must be a Kernel")
+    made.kernel_.check()
     points = made.landmarks_
     require(np.ndim(points) == 2 or hasattr(points, "indptr"), "landmarks_ must be a matrix")
     check_numbers("landmarks_", points, (points.shape[0], features))

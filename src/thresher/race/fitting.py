@@ -9,43 +9,81 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from thresher._threads import LEAVABLE
 from thresher.race.runner import Attempt, Runner, Trial
 from thresher.registry import LEARNERS
 
-__all__ = ["Fitting", "finish", "stop_after"]
+__all__ = ["Fitting", "Stopped", "stop_after"]
+
+_LOOK = 0.1  # seconds between looks at whether to stop
+
+
+class Stopped(Exception):
+    """Somebody asked the race to end."""
+
+
+def _never() -> bool:
+    return False
 
 
 class Fitting:
-    """Rows, and ``jobs`` threads that fit on parts of them; ``on_trial`` hears of every fit."""
+    """Rows, and ``jobs`` threads that fit on parts of them; ``on_trial`` hears of every fit.
+
+    Where ``stop`` says so, or the user interrupts, nobody waits for fits any more: they end with
+    their next pass, unheard of.
+    """
 
     def __init__(
         self, X: Any, y: np.ndarray, weight: np.ndarray | None, regression: bool, jobs: int,
-        on_trial: Callable[[Trial], None] | None,
+        on_trial: Callable[[Trial], None] | None, stop: Callable[[], bool] = _never,
     ):  # fmt: skip
         self.X, self.y, self.weight, self.regression = X, y, weight, regression
         self.classes = np.empty(0) if regression else np.unique(y)
         self.jobs, self.on_trial, self.lock = jobs, on_trial, threading.Lock()
+        self.stop, self.over = stop, threading.Event()
 
     def __enter__(self) -> Fitting:
-        self.pool = ThreadPoolExecutor(self.jobs)
+        self.pool = ThreadPoolExecutor(self.jobs, LEAVABLE)
         return self
 
-    def __exit__(self, *problem: Any) -> None:
-        self.pool.shutdown()
+    def __exit__(self, problem: Any, *_: Any) -> None:
+        if problem is not None:
+            self.over.set()
+        self.pool.shutdown(wait=problem is None, cancel_futures=True)
 
     def all(self, fits: Sequence[tuple[Runner, Callable[[], None]]]) -> None:
         """Wait for fits of runners; those that are wide come one by one, after the others."""
-        finish([self.pool.submit(fit) for runner, fit in fits if not runner.is_wide])
+        self.finish([self.pool.submit(fit) for runner, fit in fits if not runner.is_wide])
         for runner, fit in fits:
             if runner.is_wide:
-                fit()
+                self.alone(fit)
+
+    def alone(self, fit: Callable[..., None], *given: Any) -> None:
+        """One fit, while no other runs; in a thread too, so that one can leave it."""
+        self.finish([self.pool.submit(fit, *given)])
+
+    def finish(self, running: Collection[Future[None]]) -> None:
+        """Wait for fits, and hear of what went wrong."""
+        while running:
+            running = self.some(running)
+
+    def some(self, running: Collection[Future[None]]) -> set[Future[None]]:
+        """Wait for one of these fits at least; those that go on."""
+        done: set[Future[None]] = set()
+        while not done:
+            if self.stop():
+                raise Stopped
+            done, rest = wait(running, timeout=_LOOK, return_when=FIRST_COMPLETED)
+        for future in done:
+            future.result()
+        return rest
 
     def attempt(
         self, runner: Runner, params: dict[str, Any], part: np.ndarray, judges: np.ndarray,
@@ -56,7 +94,7 @@ class Fitting:
         model, misses, scores, problem = None, np.array([math.inf]), None, ""
         try:
             model = clone(runner.estimator).set_params(**params)
-            stop_after(model, until)
+            stop_after(model, until, self.over.is_set)
             weight = None if self.weight is None else self.weight[part]
             model.fit(self.X[part], self.y[part], sample_weight=weight)
             misses, scores = self.misses(model, judges), self._scores(model, judges)
@@ -66,7 +104,7 @@ class Fitting:
         seconds, loss = time.monotonic() - started, float(np.mean(misses))
         size = 0 if problem else _size(model)
         trial = Trial(runner.name, params, int(part.size), loss, seconds, size, problem)
-        if self.on_trial is not None:
+        if self.on_trial is not None and not self.over.is_set():
             with self.lock:
                 self.on_trial(trial)
         return Attempt(trial, model, misses, scores)
@@ -93,21 +131,16 @@ class Fitting:
         return out
 
 
-def finish(running: Iterable[Future[None]]) -> None:
-    """Wait for fits, and hear of what went wrong."""
-    for future in running:
-        future.result()
-
-
 def _size(model: Any) -> int:
     """Numbers that a model needs to predict; unknown of models that are not ours."""
     return model.function_.size if hasattr(model, "function_") else 0
 
 
-def stop_after(model: Any, until: float | None) -> None:
-    """End a fit with the first pass after ``until``; models that are not ours go on."""
+def stop_after(model: Any, until: float | None, over: Callable[[], bool] = _never) -> None:
+    """End a fit with the first pass after ``until``, or when it is ``over``; models that are not
+    ours go on."""
     if "callbacks" in model.get_params(deep=False):
-        late = None if until is None else [lambda event: time.monotonic() > until]
+        late = None if until is None else [lambda event: over() or time.monotonic() > until]
         model.set_params(callbacks=late)
     for member in getattr(model.get_params(deep=False).get("map"), "members", None) or ():
-        stop_after(member, until)
+        stop_after(member, until, over)

@@ -39,6 +39,7 @@ class Outcome:
     scores: np.ndarray | None
     misses: np.ndarray
     trials: list[Trial]
+    stopped: bool = False  # somebody asked for an end
 
     def again(self, rows: int) -> float:
         """Seconds of a fit on so many rows."""

@@ -17,7 +17,9 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -27,7 +29,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from thresher.race.capacity import grows, larger, smaller
-from thresher.race.fitting import Fitting, finish
+from thresher.race.fitting import Fitting, Stopped
 from thresher.race.folds import Folds
 from thresher.race.outcome import CLEARLY_MORE, Outcome, of_runner, of_stack
 from thresher.race.proposals import Proposals
@@ -62,13 +64,15 @@ class Race:
     that the race does not get included; nearly all of them seen, the judged model will do and no
     other fit follows.  None: there always is one, on the rows of the race.  ``stacks``: several
     models may win together.  ``prefer="size"``: one learner wins, and the smaller model if the best
-    is not clearly better.
+    is not clearly better.  ``stop`` is asked now and then: True ends the race at once, with the
+    best so far.
     """
 
     def __init__(
         self, runners: dict[str, Any], X: Any, y: np.ndarray, weight: np.ndarray | None,
         task: str, deadline: float, seed: int, on_trial: Callable[..., None] | None = None,
         jobs: int = 1, rows: int | None = None, stacks: bool = True, prefer: str = "accuracy",
+        stop: Callable[[], bool] = lambda: False,
     ):  # fmt: skip
         if prefer not in PREFERENCES:
             raise ValueError(f"prefer must be one of {', '.join(PREFERENCES)}, got {prefer!r}")
@@ -80,7 +84,7 @@ class Race:
         self.used = 1  # folds that settings are judged in
         self.likely: list[Runner] = []  # who would win together now
         self.proposals = Proposals(X, y, self.train, self.rng)
-        self.fits = Fitting(X, y, weight, task == "regression", jobs, on_trial)
+        self.fits = Fitting(X, y, weight, task == "regression", jobs, on_trial, stop)
         self.rows = rows or self.y.size
         self.refit = rows is None or self.train.size < _NEARLY_ALL * rows
         self.stacks, self.prefer = stacks and prefer != "size", prefer
@@ -92,20 +96,25 @@ class Race:
         sizes = self._sizes()
         # BLAS threads of fits side by side would wait for each other.
         blas = threadpool_limits(1 if self.fits.jobs > 1 else None, "blas")
-        with warnings.catch_warnings(), blas, self.fits:
+        stopped = False
+        with suppress(Stopped), warnings.catch_warnings(), blas, self.fits:
             warnings.simplefilter("ignore")
+            stopped = True
             for k, rows in enumerate(sizes):
                 later = sum(_LATER**j for j in range(len(sizes) - k))
                 alive = self._rung(alive, rows, patience=0.5**k, share=1.0 / later)
                 if not alive:
                     break
+            stopped = False
         if not any(runner.best for runner in self.runners):
+            if stopped:
+                raise KeyboardInterrupt  # there is no model yet
             tried = [trial for runner in self.runners for trial in runner.trials]
             problems = {t.runner: t.problem for t in tried if t.problem}
             told = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
             told = told or "no time: raise the budget"
             raise ValueError(f"no learner could be fitted in the time given ({told})")
-        return self._outcome()
+        return replace(self._outcome(), stopped=stopped)
 
     def _rung(self, alive: list[Runner], rows: int, patience: float, share: float) -> list[Runner]:
         """Everyone's best settings on so many rows, then new settings while the time lasts."""
@@ -269,15 +278,14 @@ class Race:
                     break
                 most -= 1
                 if task[0].is_wide:
-                    finish(running)
+                    self.fits.finish(running)
                     running = set()
-                    self._try_in_time(*task, part, end)
+                    self.fits.alone(self._try_in_time, *task, part, end)
                 else:
                     running.add(self.fits.pool.submit(self._try_in_time, *task, part, end))
             if not running:
                 return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            finish(done)
+            running = self.fits.some(running)
 
     def _next(
         self, alive: list[Runner], part: np.ndarray, longest: float

@@ -219,6 +219,7 @@ class AveragedSGD(Solver):
     origin: float | None = None
     penalty_needs = frozenset({"quadratic", "uniform"})
     default_passes = 2
+    positive_fields = frozenset({"scale", "inverse"})
     joint = True
 
     @property

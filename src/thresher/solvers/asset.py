@@ -161,6 +161,7 @@ class ASSET(Solver):
     penalty_needs = frozenset({"quadratic", "uniform"})
     sum_fields = frozenset({"constant", "weights"})
     default_passes = 10
+    positive_fields = frozenset({"scale"})
 
     def check(self, problem: Problem) -> None:
         if not problem.ridge > 0.0:

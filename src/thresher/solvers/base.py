@@ -300,6 +300,8 @@ class Solver:
     default_passes: ClassVar[int] = 10
     #: fields of the state that hold positions of features: a state from a file is checked by them
     index_fields: ClassVar[frozenset[str]] = frozenset()
+    #: fields of the state that are divided by: positive and finite in a state from a file
+    positive_fields: ClassVar[frozenset[str]] = frozenset()
     #: fields of the state that are sums over rows or steps: merging adds what each shard added.
     #: Where ``step`` is none of them it is the clock of the steps, and merging averages iterates
     sum_fields: ClassVar[frozenset[str]] = frozenset()
@@ -420,21 +422,46 @@ class Solver:
             places = getattr(state, name)
             if not np.all((places >= -1) & (places < places.size)):
                 raise ValueError(f"the state's {name} points beyond the features")
-        if not 0 <= getattr(state, "n_active", 0) <= problem.n_features:
-            raise ValueError("the state counts more features than there are")
+        for name in self.positive_fields:
+            if not 0.0 < getattr(state, name) < math.inf:
+                raise ValueError(f"the state's {name} is not positive")
 
 
 def check_arrays(state: State, fresh: State) -> None:
-    """ValueError unless the state has the type and the arrays that a ``fresh`` one has."""
+    """ValueError unless the state has the type, arrays and numbers that a ``fresh`` one has.
+
+    Of numbers the types count, which compiled code is made for, and that counts are counts.
+    """
     if type(state) is not type(fresh):
         raise ValueError(f"the state is not a {type(fresh).__name__}")
     for name, expected, found in zip(fresh._fields, fresh, state, strict=True):
-        if not isinstance(expected, np.ndarray):
-            continue
-        if not isinstance(found, np.ndarray) or found.dtype != expected.dtype:
-            raise ValueError(f"the state's {name} is not an array of {expected.dtype}")
-        if found.shape != expected.shape:
-            raise ValueError(f"the state's {name} has shape {found.shape}, not {expected.shape}")
+        if isinstance(expected, np.ndarray):
+            _check_array(name, expected, found)
+        elif isinstance(expected, bool | int | float):
+            _check_number(name, expected, found)
+
+
+def _check_array(name: str, expected: np.ndarray, found: Any) -> None:
+    if not isinstance(found, np.ndarray) or found.dtype != expected.dtype:
+        raise ValueError(f"the state's {name} is not an array of {expected.dtype}")
+    if found.shape != expected.shape:
+        raise ValueError(f"the state's {name} has shape {found.shape}, not {expected.shape}")
+    by_columns = expected.flags.fnc  # columns lie together: the loops count on the one or the other
+    if not (found.flags.f_contiguous if by_columns else found.flags.c_contiguous):
+        raise ValueError(f"the state's {name} is stored in another order")
+    if found.dtype.kind == "f" and not np.all(np.isfinite(found)):
+        raise ValueError(f"the state's {name} holds NaN or infinite numbers")
+
+
+def _check_number(name: str, expected: Any, found: Any) -> None:
+    kinds = (float, np.float64) if isinstance(expected, float) else (type(expected), np.int64)
+    if not isinstance(found, kinds) or isinstance(found, bool) != isinstance(expected, bool):
+        raise ValueError(f"the state's {name} is a {type(found).__name__}")
+    if isinstance(expected, float):
+        if not math.isfinite(found):
+            raise ValueError(f"the state's {name} is {found}")
+    elif not 0 <= found < 2**62:
+        raise ValueError(f"the state's {name} is {found}, which is no count")
 
 
 def check_compatible(solver: Solver, problem: Problem) -> None:
@@ -498,8 +525,9 @@ def _check_targets(solver: Solver, problem: Problem) -> None:
 
 
 def check_batch(solver: Solver) -> None:
-    if solver.batch < 1:
-        raise ValueError(f"{type(solver).__name__}: batch must be at least 1, got {solver.batch}")
+    limit = "at least 1" if solver.batch < 1 else "below 2^31"
+    if not 1 <= solver.batch < 2**31:
+        raise ValueError(f"{type(solver).__name__}: batch must be {limit}, got {solver.batch}")
 
 
 @njit(cache=True, nogil=True)

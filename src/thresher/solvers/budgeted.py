@@ -312,8 +312,7 @@ class Budgeted(Solver):
         return step
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> BudgetedState:
-        slots = self.budget + 1
-        slots += -slots % LANES
+        slots = self._slots
         shape, outputs = (problem.outputs, slots), problem.outputs
         square = slots if self.maintenance == "project" else 0
         return BudgetedState(
@@ -357,11 +356,20 @@ class Budgeted(Solver):
         return math.nan
 
     def check_state(self, problem: Problem, state: BudgetedState) -> None:
+        vectors: Any = getattr(state, "vectors", None)
+        if np.ndim(vectors) != 2 or vectors.shape[1] != self._slots:  # before they are asked for
+            raise ValueError("the state has no room for the budget")
         super().check_state(problem, state)
-        if problem.dtype not in (np.float32, np.float64):
-            raise ValueError("its precision is unknown")
         if not 0 <= state.empty <= state.size <= self.budget:
             raise ValueError("the state counts more support vectors than the budget")
+        diagonal = np.diag(state.inverse)[: state.size + 1]  # empty unless projecting
+        if np.any((diagonal <= 0.0) & (np.arange(diagonal.size) != state.empty)):
+            raise ValueError("the state's inverse is not that of a positive matrix")
+
+    @property
+    def _slots(self) -> int:
+        """One more than the budget, in whole registers."""
+        return self.budget + 1 + -(self.budget + 1) % LANES
 
     @property
     def _eta0(self) -> float:

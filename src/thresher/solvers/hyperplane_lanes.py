@@ -127,7 +127,7 @@ def averaging(state: HyperplaneState) -> HyperplaneState:
     )
 
 
-def check_lanes(state: HyperplaneState, fresh: HyperplaneState, classes: int) -> None:
+def check_lanes(state: HyperplaneState, fresh: HyperplaneState, classes: int, cap: int) -> None:
     """ValueError unless ``state`` could have come from ``fresh``, but for the number of lanes."""
     if not isinstance(state, HyperplaneState) or not isinstance(state.owner, np.ndarray):
         raise ValueError("the state has no lanes")
@@ -148,6 +148,9 @@ def check_lanes(state: HyperplaneState, fresh: HyperplaneState, classes: int) ->
     counts = np.bincount(owner[used & (owner >= 0)], minlength=classes)
     if not np.array_equal(counts, state.sizes):
         raise ValueError("the weights of the classes are miscounted")
+    zeros = np.bincount(owner[~used & (owner >= 0)], minlength=classes)
+    if np.any(counts > cap) or not np.array_equal(zeros, counts < cap):
+        raise ValueError("a class that is not full has one zero weight, a full one has none")
 
 
 # ---------------------------------------------------------------- room

@@ -432,7 +432,7 @@ class Hyperplanes(Solver):
     def check_state(self, problem: Problem, state: PlanesState) -> None:
         if not isinstance(state, PlanesState) or self.alternating:
             raise ValueError("the state is not one of a stream of hyperplanes")
-        check_lanes(state.lanes, self.init(problem).lanes, problem.outputs)
+        check_lanes(state.lanes, self.init(problem).lanes, problem.outputs, self.cap)
         counts = (state.passes, state.violations, state.start)
         if not all(type(n) is int and n >= 0 for n in counts) or state.assigned.size:
             raise ValueError("the state's counts are damaged")

@@ -121,6 +121,11 @@ class DirectLeastSquares(Solver):
             return LinearFunction(coef[0], float(solution[-1, 0]))
         return LinearFunction(coef, solution[-1])
 
+    def check_state(self, problem: Problem, state: NormalEquations) -> None:
+        super().check_state(problem, state)
+        if (state.step > 0) != (state.mass > 0.0):
+            raise ValueError("the state's mass does not fit its rows")
+
     def merge(
         self, problem: Problem, states: Any, base: NormalEquations, weights: Any
     ) -> NormalEquations:

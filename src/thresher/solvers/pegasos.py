@@ -157,6 +157,7 @@ class _ScaledSolver(Solver):
     """Shared by the solvers that keep w = scale * direction."""
 
     default_passes = 10
+    positive_fields = frozenset({"scale"})
     sum_fields = frozenset({"seen", "paid", "constant", "weights"})
 
     units: TargetUnits | None = None

@@ -121,6 +121,7 @@ def _eager(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, sta
 
 class _Proximal(Solver):
     default_passes = 10
+    positive_fields = frozenset({"scale"})
     default_penalty = "l1"
     sum_fields = frozenset({"seen", "paid"})
     every: int = 1

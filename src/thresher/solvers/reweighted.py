@@ -197,6 +197,18 @@ class _Reweighted(Solver):
             problem.fit_intercept, state,
         ))  # fmt: skip
 
+    def check_state(self, problem: Problem, state: ReweightedState) -> None:
+        """The active coordinates and their places must be inverse to each other: the loops write
+        where they lead."""
+        super().check_state(problem, state)
+        n, d = state.n_active, problem.n_features
+        if n > d:
+            raise ValueError("the state counts more features than there are")
+        places = np.full(d, -1)
+        places[state.active[:n]] = np.arange(n)
+        if np.any(state.active[:n] < 0) or not np.array_equal(places, state.place):
+            raise ValueError("the state's active features and their places disagree")
+
     def bias_scale(self) -> float:
         return 1.0
 

@@ -19,6 +19,9 @@ from thresher.solvers.base import Chunk, Near, Problem, Solver, State, Status, c
 __all__ = ["Facts", "Stream", "Streams", "open_streams", "signs"]
 
 
+_PRECISIONS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
 class Facts(NamedTuple):
     """What is known of all rows before the first step; None where it is not."""
 
@@ -96,6 +99,9 @@ class Stream:
         """ValueError for a stream from a file that is not for so many features and outputs."""
         ours = isinstance(self.problem, Problem) and isinstance(self.solver, Solver)
         require(ours, "a learner is not one of ours")
+        dtype = self.problem.dtype  # compared as types: NumPy would take words for types as well
+        known = isinstance(dtype, type | np.dtype) and np.dtype(dtype) in _PRECISIONS
+        require(known, "its precision is unknown")
         fits = (self.problem.n_features, self.problem.outputs) == (features, outputs)
         require(fits, "it was made for other features or classes")
         check_compatible(self.solver, self.problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import time
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,20 @@ from thresher.artifacts.encoding import decode, encode
 from thresher.estimators.feed import Feed
 from thresher.estimators.fronts import Front, MapFront, UnitsFront
 from thresher.functions import Units
-from thresher.functions.base import require
+from thresher.functions.base import check_numbers, require
 from thresher.maps.base import FeatureMap
 from thresher.solvers.driver import Patience
 from thresher.solvers.stream import Stream, Streams
 from thresher.training.job import Job, Place, Weights
 
-__all__ = ["Checkpointer", "Every", "checkpoint_path"]
+__all__ = ["CheckpointWarning", "Checkpointer", "Every", "checkpoint_path"]
 
+_MOST_PASSES = 2**31
 _PLAIN = ("rows_learned", "history", "shuffle", "seed")
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the training goes on."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,17 @@ class Checkpointer:
         )
         full = self.every.rows is not None and job.rows_learned - self._last_rows >= self.every.rows
         if due or full:
+            self.try_to_save(job)
+
+    def try_to_save(self, job: Job) -> None:
+        """A full disk is no reason to end a training: warn, and try again when it is due again."""
+        try:
             self.save(job)
+        except OSError as error:
+            self._last_time, self._last_rows = time.monotonic(), job.rows_learned
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", CheckpointWarning)
+                warnings.warn(f"no checkpoint: {error}", CheckpointWarning, stacklevel=2)
 
     def save(self, job: Job) -> None:
         arrays: dict[str, np.ndarray] = {}
@@ -92,7 +108,9 @@ class Checkpointer:
         state = decode(document.get("job"), arrays, terms)
         try:
             job = _restored(state, estimator, features, outputs)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # checks meet damage with a dozen kinds of error
             raise BadFile(f"{self.path} is not a usable checkpoint: {error}") from None
         self._last_rows = job.rows_learned
         return job
@@ -149,30 +167,37 @@ def _restored(state: dict[str, Any], estimator: Any, features: int, outputs: int
     feed.check(features, outputs)
     factors, scale = state["weights"]
     if factors is not None:
-        require(factors.shape == (max(outputs, 2),), "the class weights do not fit the classes")
+        check_numbers("the class weights", factors, (max(outputs, 2),))
     require(isinstance(scale, float), "the scale of the weights is not a number")
     known = {name: state[name] for name in _PLAIN}
-    patience = _patience(state["patience"], features)
+    patience = _patience(state["patience"], feed)
     return Job(feed, Weights(factors, scale), patience, place=Place(*state["place"]), **known)
 
 
-def _patience(state: Any, features: int) -> Patience:
+def _patience(state: Any, feed: Feed) -> Patience:
     passes, loss, best_pass, best = state
-    counts = type(passes) is int and type(best_pass) is int and isinstance(loss, float)
-    require(counts, "the best loss or the best pass is not a number")
+    counts = all(type(n) is int and 0 <= n < _MOST_PASSES for n in (passes, best_pass))
+    require(counts and isinstance(loss, float), "the best loss or the best pass is not a number")
     if best is not None:
+        now = feed.function()
+        require(type(best) is type(now), "the best model is of another kind")
         best.check()
-        require(best.features == features, "the best model was made for other features")
+        fits = (best.features, best.outputs) == (now.features, now.outputs)
+        require(fits, "the best model was made for other features or classes")
     return Patience(passes, loss, best, best_pass)
 
 
 def _check_counts(state: dict[str, Any]) -> None:
     """Where a job stands: counts, and the history of its passes."""
     counts = [state["passes"], state["seed"], state["rows_learned"], *state["place"]]
-    whole = all(type(n) is int and n >= 0 for n in counts) and len(state["place"]) == 2
+    whole = all(type(n) is int and 0 <= n < 2**63 for n in counts) and len(state["place"]) == 2
     require(whole, "a count is not a whole number")
+    require(state["passes"] < _MOST_PASSES, f"{state['passes']} passes are too many")
     known = isinstance(state["history"], list) and isinstance(state["shuffle"], bool)
     require(known, "the history or the order is missing")
+    for line in state["history"]:
+        numbers = isinstance(line, dict) and all(type(v) in (int, float) for v in line.values())
+        require(numbers, "the history is not made of numbers")
     require(isinstance(state["offset"], float), "the mean target is not a number")
     triples = (
         isinstance(state["learners"], list)

@@ -23,17 +23,21 @@ _IN_MEMORY, _STREAMED = 0.85, 0.5  # share of the budget for the race; the rest 
 
 
 class Choice(NamedTuple):
-    """The winner of a race or of a search, and its story; ``tuning`` tells of the search."""
+    """The winner of a race or of a search, and its story; ``tuning`` tells of the search.
+
+    ``fitted``: the race was stopped, and the estimator is the model that was judged in it.
+    """
 
     estimator: Any
     reason: str
     trials: list[dict[str, Any]]
     tuning: dict[str, Any] | None = None
+    fitted: bool = False
 
 
 def choose(
     intake: Intake, schema: Schema, classes: np.ndarray, budget: float, started: float, seed: int,
-    on_trial: Callable[[Trial], None], prefer: str = "accuracy",
+    on_trial: Callable[[Trial], None], stop: Callable[[], bool], prefer: str = "accuracy",
 ) -> Choice:  # fmt: skip
     """Race on the rows in memory; on the first rows where there are more than fit."""
     in_memory = intake.kept is not None
@@ -44,9 +48,13 @@ def choose(
     deadline = started + (_IN_MEMORY if in_memory else _STREAMED) * budget
     race = Race(
         runners, rows.X, rows.labelled(classes), rows.weight, schema.target.task, deadline, seed,
-        on_trial, cores(), stacks=in_memory, prefer=prefer,
+        on_trial, cores(), stacks=in_memory, prefer=prefer, stop=stop,
     )  # fmt: skip
     outcome = race.run()
+    trials = [t.as_dict() for t in outcome.trials]
+    if outcome.stopped:
+        reason = f"{outcome.reason}; the race was stopped: as it was fitted on {outcome.rows} rows"
+        return Choice(outcome.model, reason, trials, fitted=True)
     estimator = outcome.estimator
     if in_memory:
         outcome.grown(rows.size, started + budget - time.monotonic())
@@ -55,7 +63,7 @@ def choose(
     reason = outcome.reason
     if rows.described:
         reason += f"; chosen on {rows.described}, learned from all"
-    return Choice(estimator, reason, [t.as_dict() for t in outcome.trials])
+    return Choice(estimator, reason, trials)
 
 
 def for_all_rows(params: dict[str, Any], rows: Sample, intake: Intake) -> dict[str, Any]:

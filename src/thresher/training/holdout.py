@@ -24,7 +24,8 @@ class HoldOut:
     """A share of the rows, at most ``most`` of them, the same in every pass and in every format.
 
     While rows flow by for the first time the threshold is halved whenever more than ``most`` rows
-    are below it, so that what is held out in the end is spread over the whole data.
+    are below it, so that what is held out in the end is spread over the whole data.  A class that
+    then has no other rows gets its first one back (:meth:`release`).
     """
 
     share: float
@@ -32,6 +33,8 @@ class HoldOut:
     seed: int
     rows: list[Batch] = field(default_factory=list)
     _draws: list[np.ndarray] = field(default_factory=list)
+    _places: list[np.ndarray] = field(default_factory=list)  # numbers of the rows
+    _released: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.share < 1.0:
@@ -40,7 +43,11 @@ class HoldOut:
 
     def mask(self, batch: Batch) -> np.ndarray:
         """Which rows of the batch are held out."""
-        return self._drawn(batch) < self.threshold
+        held = self._drawn(batch) < self.threshold
+        if self._released.size:
+            mine = self._released - batch.first
+            held[mine[(mine >= 0) & (mine < batch.size)]] = False
+        return held
 
     def collect(self, batch: Batch) -> np.ndarray:
         """The same, and the rows are kept."""
@@ -49,9 +56,30 @@ class HoldOut:
         if held.any():
             self.rows.append(batch.taken(held))
             self._draws.append(draws[held])
+            self._places.append(batch.first + np.flatnonzero(held))
             while self.size > self.most:
                 self._thin()
         return held
+
+    def release(self, learned: np.ndarray) -> list[Batch]:
+        """Give the first row back of every class of which no row is left: these rows.
+
+        ``learned`` counts the rows of each class that are not held out.  To be called once, when
+        all rows have flown by.
+        """
+        wanting, back = set(np.flatnonzero(learned == 0).tolist()), []
+        for k, batch in enumerate(self.rows):
+            assert batch.y is not None
+            found = []
+            for i, code in enumerate(batch.y.tolist() if wanting else ()):
+                if code in wanting:
+                    wanting.remove(code)
+                    found.append(i)
+            if found:
+                back.append(batch.taken(np.array(found)))
+                self._released = np.append(self._released, self._places[k][found])
+                self._keep(k, np.delete(np.arange(batch.size), found))
+        return back
 
     @property
     def size(self) -> int:
@@ -63,9 +91,13 @@ class HoldOut:
 
     def _thin(self) -> None:
         self.threshold /= 2.0
-        kept = [draws < self.threshold for draws in self._draws]
-        self.rows = [batch.taken(k) for batch, k in zip(self.rows, kept, strict=True)]
-        self._draws = [draws[k] for draws, k in zip(self._draws, kept, strict=True)]
+        for k, draws in enumerate(self._draws):
+            self._keep(k, np.flatnonzero(draws < self.threshold))
+
+    def _keep(self, k: int, kept: np.ndarray) -> None:
+        """Only these of the k-th batch's rows."""
+        self.rows[k] = self.rows[k].taken(kept)
+        self._draws[k], self._places[k] = self._draws[k][kept], self._places[k][kept]
 
     def _drawn(self, batch: Batch) -> np.ndarray:
         if self.share == 0.0:

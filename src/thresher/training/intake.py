@@ -63,6 +63,12 @@ class Intake:
             codes = batch.y[~held].astype(np.int64)
             self.class_counts += np.bincount(codes, minlength=self.class_counts.size)
 
+    def release(self) -> None:
+        """All rows have been counted: a class keeps a row to learn from."""
+        if self.class_counts is not None:
+            for batch in self.hold.release(self.class_counts):
+                self.count(batch, np.zeros(batch.size, dtype=bool))
+
     def balanced_factors(self) -> np.ndarray:
         """Class weights that give every class the same say."""
         counts = np.maximum(np.asarray(self.class_counts, dtype=np.float64), 1.0)
@@ -110,6 +116,7 @@ def take_in(
             if not counting:
                 return _begin(intake, batch, batches)
             intake.kept = None
+    intake.release()
     intake.rows = intake.looked - hold.size
     return intake
 

@@ -85,7 +85,7 @@ class _Watch:
         if not self.stop():
             return None
         if self.checkpointer is not None:
-            self.checkpointer.save(self.job)
+            self.checkpointer.try_to_save(self.job)
         return Status.INTERRUPTED
 
     def _glance(self, function: Any, rows: int | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._interrupts import clean_interrupts
 from thresher.artifacts.encoding import encode, kept_parameters
 from thresher.data import Batch, DataSet, Schema, open_data
 from thresher.data.batch import gathered
@@ -90,6 +91,8 @@ class Training:
         self.tuning = Tuning.asked(
             self.tune, criterion=self.criterion, search=self.search, cv=self.cv, study=self.study
         )
+        if abs(self.seed) >= 2**63:
+            raise ValueError(f"seed must be below 2^63, got {self.seed}")
         if self.model is None and (self.every or self.resume):
             raise ValueError("a checkpoint is kept beside the model: name it, model='FILE'")
 
@@ -179,6 +182,7 @@ def _check_reading(reading: dict[str, Any], own: set[str], opened: bool) -> None
             raise TypeError(f"{name} is said when data are opened: give it to open_data")
 
 
+@clean_interrupts()
 def run(data: DataSet, how: Training) -> Model:
     """Train as ``how`` says."""
     return _Run(data, how).model()
@@ -219,7 +223,7 @@ class _Run:
         wished = estimator.get_params(deep=False).get("calibrate")
         calibrating = raced or (wished is not None and not in_memory)
         self.scores = HeldOutScores(self.hold, self.schema, calibrating)
-        status = self._fit(intake) if in_memory else self._stream(intake)
+        status = self._learned(intake, in_memory)
         if calibrating:
             if raced:
                 estimator.set_params(calibrate="sigmoid")
@@ -230,11 +234,18 @@ class _Run:
         model.training = self._story(model, rows, in_memory, status)
         return model
 
+    def _learned(self, intake: Intake, in_memory: bool) -> Status:
+        """How learning ended; after a race that was stopped there is nothing more to learn."""
+        if self.choice is not None and self.choice.fitted:
+            self.estimator.status_ = Status.INTERRUPTED
+            return Status.INTERRUPTED
+        return self._fit(intake) if in_memory else self._stream(intake)
+
     def _race(self, intake: Intake, budget: float) -> Choice:
         began = time.monotonic() - (time.perf_counter() - self.started)
         return choose(
             intake, self.schema, self.classes, budget, began, self.how.seed,
-            self._on_trial_of_race, self.how.prefer,
+            self._on_trial_of_race, self.how.stop, self.how.prefer,
         )  # fmt: skip
 
     def _tune(self, intake: Intake, tuning: Tuning) -> Choice:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._files import output_file
 from thresher.views.charts.shapes import Bars, Chart, Heatmap, Line, Parallel, Points
 from thresher.views.charts.style import GREY, OKABE_ITO, needed, style
 
@@ -49,7 +50,7 @@ def write_pdf(
 ) -> None:
     """A page of text, then the figures, each with its caption."""
     pages = needed("matplotlib.backends.backend_pdf").PdfPages
-    with pages(path, metadata={"Title": title}) as pdf:
+    with output_file(path) as file, pages(file, metadata={"Title": title}) as pdf:
         for start in range(0, max(len(lines), 1), 46):
             with _page() as figure:
                 figure.text(0.08, 0.93, _plain(title), size=17, weight="bold", va="top")
@@ -71,7 +72,8 @@ def write_png(path: str | os.PathLike[str], title: str, charts: list[Chart]) -> 
         figure.suptitle(_plain(title), size=17, weight="bold")
         for place, chart in enumerate(charts, start=1):
             drawn(chart, figure.add_subplot(rows, columns, place))
-        figure.savefig(path, format="png", dpi=100)
+        with output_file(path) as file:
+            figure.savefig(file, format="png", dpi=100)
 
 
 def _pairs(charts: list[Chart]) -> Iterator[list[Chart]]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from thresher._files import output_file
 from thresher.training import Model, load_model
 from thresher.views.charts.shapes import Chart
 from thresher.views.charts.style import have, needed
@@ -148,7 +149,8 @@ def _write_html(
         script, plots = embedded(charts)
     made = f"Made by Thresher on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}."
     text = page(title, sections, script, plots, made)
-    Path(path).write_text(text, encoding="utf-8")
+    with output_file(path) as file:
+        file.write(text.encode())
 
 
 def _write_static(
