@@ -148,8 +148,9 @@ def test_size_counts_the_numbers_that_a_score_takes(function):
     if isinstance(function, MappedFunction):
         held = [getattr(function.map, name) for name in TAKEN if hasattr(function.map, name)]
         held += list(getattr(function.map, "trees_", ()))
-        expected = nonzero(function.table) + sum(map(nonzero, held))
-        assert held or function.map.by_columns
+        parts = getattr(function.map, "functions_", ())
+        expected = nonzero(function.table) + sum(map(nonzero, held)) + sum(f.size for f in parts)
+        assert held or parts or function.map.by_columns
     else:
         expected = nonzero(function.coef)
         expected += nonzero(function.vectors) if isinstance(function, Expansion) else 0

@@ -123,7 +123,7 @@ def test_bad_options():
         ({"landmarks": "best"}, "landmarks='best' is unknown"),
         ({"kernel": "gauss"}, "kernel='gauss' is unknown"),
         ({"n_components": 0}, "at least 1"),
-        ({"n_components": "many"}, "whole number, 'auto' or 'sqrt'"),
+        ({"n_components": "many"}, "whole number, 'auto', 'sqrt' or 'full'"),
         ({"tol": 2.0}, "tol must lie"),
         ({"sample": 0}, "sample must be"),
         ({"n_components": 20, "landmarks": "margin"}, "fit needs y"),

@@ -125,7 +125,8 @@ def test_a_threshold_above_every_gradient_warns_and_says_all_zero(sparse_problem
 def test_what_holds_a_zero_does_not_depend_on_the_strength(strength):
     X, y = make_data()
     problem = Problem(Logistic(), L1(strength), 12)
-    largest = np.abs(X.T @ logistic_slope(y, np.zeros(200))).max() / 200
+    best = np.full(200, np.log(np.sum(y > 0) / np.sum(y < 0)))  # without weights
+    largest = np.abs(X.T @ logistic_slope(y, best)).max() / 200
     solver, _ = ReweightedL1(gamma=1.0, hold=0.3).prepare(problem, chunk_of(X, y))
     assert strength / solver.epsilon == pytest.approx(0.3 * largest)
     with pytest.raises(ValueError, match="hold must be positive, got 0"):

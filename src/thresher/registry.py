@@ -307,7 +307,7 @@ LEARNERS = Learners({
             "regression": "thresher.estimators.linear.LinearRegressor",
         },
         (
-            Contestant("linear"),
+            Contestant("linear", by_task={"classification": {"loss": "logistic"}}),
             Contestant(
                 "sparse linear", {"penalty": "l1"}, {"classification": {"loss": "logistic"}}
             ),

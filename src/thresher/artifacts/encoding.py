@@ -322,10 +322,10 @@ class _Decoder:
         if not isinstance(name, str) or name not in registry.MAPS:
             raise BadFile(f"unknown map {name!r:.100}; known: {', '.join(registry.MAPS)}")
         cls, state = registry.MAPS[name], self.decode(parts["state"])
-        if not isinstance(state, dict | None):
+        if not isinstance(given, dict) or not isinstance(state, dict | None):
             raise BadFile(f"damaged feature map {name!r}")
+        made = _made(cls, given)
         try:
-            made = _made(cls, given)
             if state is not None:
                 if state.keys() != set(cls.state_names):
                     raise BadFile(f"a {name} map needs {', '.join(cls.state_names)}")
@@ -384,7 +384,10 @@ def _made(cls: Any, given: Any) -> Any:
     unknown = sorted(set(given) - set(inspect.signature(cls).parameters))
     if unknown:
         raise BadFile(f"{cls.__name__} has no {unknown[0][:100]!r}, which the file gives")
-    return cls(**given)
+    try:
+        return cls(**given)
+    except Exception as error:  # whatever a class meets values with that it does not expect
+        raise BadFile(f"{cls.__name__} refuses its parameters: {error}") from error
 
 
 def _listed(parts: Any, count: int) -> list[Any]:

@@ -229,6 +229,8 @@ class Learner(NestedParameters):
             raise
         if result.status in (Status.DIVERGED, Status.ALL_ZERO):
             input.refuse_huge(chunk)
+        elif result.status is Status.MAX_ITER:
+            input.refuse_overflow(chunk)
         if self._path:
             self._path.keep(setup, output, result)
         self._learned(setup, result, chunk)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thresher._rows import Rows
-from thresher.estimators.input import matrix_of, refuse_overflow, to_rows
+from thresher.estimators.input import matrix_of, refuse_far_rows, to_rows
 from thresher.functions import Function, LinearFunction, MappedFunction, Units
 from thresher.maps.base import Circumstances, FeatureMap
 from thresher.solvers import Solver
@@ -63,7 +63,7 @@ class MapFront(NamedTuple):
         X = matrix_of(rows)
         X = X if self.units is None else self.units.matrix(X)
         if self.map.uses_kernel:
-            refuse_overflow(X)
+            refuse_far_rows(X)
         return X
 
     def rows(self, entered: Any) -> Rows:

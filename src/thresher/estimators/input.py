@@ -15,8 +15,17 @@ from thresher.functions import Units
 from thresher.solvers import Chunk
 
 __all__ = [
-    "check_weight", "checked_X", "checked_Xy", "learn_units", "matrix_of", "refuse_huge",
-    "refuse_overflow", "to_rows", "units_from", "wants_units",
+    "check_weight",
+    "checked_X",
+    "checked_Xy",
+    "learn_units",
+    "matrix_of",
+    "refuse_far_rows",
+    "refuse_huge",
+    "refuse_overflow",
+    "to_rows",
+    "units_from",
+    "wants_units",
 ]  # fmt: skip
 
 _CHECKS: dict[str, Any] = {
@@ -81,17 +90,28 @@ def check_weight(sample_weight: Any, X: Any) -> np.ndarray | None:
 
 def refuse_huge(chunk: Chunk) -> None:
     """Say so if a fit failed because squares of the data overflow; asked only after a failure."""
-    limit = 1e18 if chunk.rows.dtype == np.float32 else 1e75
+    _refuse_chunk(chunk, 1e18 if chunk.rows.dtype == np.float32 else 1e75)
+
+
+def refuse_overflow(chunk: Chunk) -> None:
+    """Refuse rows and targets whose squares overflow for certain."""
+    _refuse_chunk(chunk, _certain(chunk.rows.dtype))
+
+
+def refuse_far_rows(X: Any) -> None:
+    """Refuse rows, an array or a CSR matrix, whose squared distances overflow for certain."""
+    _refuse_beyond(_certain(X.dtype), "X", X.data if hasattr(X, "indptr") else X)
+
+
+def _certain(dtype: Any) -> float:
+    return 0.25 * float(np.finfo(dtype).max) ** 0.5
+
+
+def _refuse_chunk(chunk: Chunk, limit: float) -> None:
     rows: Any = chunk.rows
     stored = rows.data if rows.is_sparse else rows.X
     for name, values in (("X", stored), ("y", chunk.y)):
         _refuse_beyond(limit, name, values)
-
-
-def refuse_overflow(X: Any) -> None:
-    """Refuse rows, an array or a CSR matrix, whose squared distances overflow for certain."""
-    largest = float(np.finfo(X.dtype).max)
-    _refuse_beyond(0.25 * largest**0.5, "X", X.data if hasattr(X, "indptr") else X)
 
 
 def _refuse_beyond(limit: float, name: str, values: np.ndarray) -> None:

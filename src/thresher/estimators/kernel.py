@@ -14,7 +14,7 @@ from thresher.dimensions import Int
 from thresher.estimators.base import Learner, Setup
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import Front, MapFront
-from thresher.estimators.input import matrix_of, refuse_overflow
+from thresher.estimators.input import matrix_of, refuse_far_rows
 from thresher.estimators.linear import LinearModel
 from thresher.estimators.regressor import Regressor
 from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions
@@ -132,7 +132,7 @@ class KernelModel(LinearModel):
             X, labels, weight = X[kept], labels[kept], weight[kept]
         X = X if units is None else units.matrix(X)
         if made.uses_kernel:
-            refuse_overflow(X)
+            refuse_far_rows(X)
         made.learn_weighted(X, labels, weight)
         return MapFront(units, made, rows.shape[1])
 

@@ -266,8 +266,9 @@ class LinearClassifier(Classifier, LinearModel):
     class_weight : dict, "balanced" or None, default=None
         Factors for the rows of each class.
     calibrate : {"sigmoid", "isotonic"} or None, default=None
-        Fit ``predict_proba`` on out-of-fold scores. None: probabilities by the loss's own link,
-        where it has one (logistic, modified Huber).
+        Fit ``predict_proba`` on out-of-fold scores; predictions stay those of the scores, so that
+        near a boundary the most probable class may be another one. None: probabilities by the
+        loss's own link, where it has one (logistic, modified Huber).
 
     Attributes
     ----------

@@ -68,7 +68,7 @@ def require(condition: Any, message: str) -> None:
         raise ValueError(message)
 
 
-def check_numbers(name: str, value: Any, shape: tuple[int, ...]) -> None:
+def check_numbers(name: str, value: Any, shape: tuple[int, ...], most: float = _HUGE) -> None:
     """ValueError unless it is an array (or a CSR matrix) of finite floats of this shape.
 
     Numbers whose squares overflow are as good as infinite: so are scores that are made of them.
@@ -80,7 +80,7 @@ def check_numbers(name: str, value: Any, shape: tuple[int, ...]) -> None:
     numbers = value.data if issparse(value) else value
     require(np.all(np.isfinite(numbers)), f"{name} holds NaN or infinite numbers")
     largest = float(np.max(np.abs(numbers), initial=0.0))
-    require(largest < _HUGE, f"{name} holds numbers beyond {_HUGE:g}")
+    require(largest < most, f"{name} holds numbers beyond {most:g}")
 
 
 def count_nonzero(values: Any) -> int:

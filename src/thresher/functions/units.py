@@ -12,6 +12,8 @@ from thresher.functions.base import check_numbers, require
 
 __all__ = ["Units"]
 
+_FINEST = 1e300  # columns may be as small as they can be told apart
+
 
 class Units(NamedTuple):
     """A change of units (x - shift) * scale, learned from the data.
@@ -63,7 +65,7 @@ class Units(NamedTuple):
                 continue
             whole = isinstance(value, np.ndarray) and value.shape == (features,)
             require(whole, f"the units of the rows are damaged: {name}")
-            check_numbers(name, value, (features,))
+            check_numbers(name, value, (features,), most=_FINEST)
 
     def to_onnx(self, graph: Any, rows: str) -> str:
         if self.shift is not None:

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from thresher._random import generator
 from thresher.functions import LinearFunction
-from thresher.functions.base import require
+from thresher.functions.base import check_numbers, require
 from thresher.maps.base import Circumstances, FeatureMap
 from thresher.maps.pooling import Pool, pool_classes, pool_numbers
 from thresher.registry import LEARNERS
@@ -196,21 +196,16 @@ class StackFeatures(FeatureMap):
         return sum(int(function.size) for function in self.functions_)
 
     def check(self, features: int, width: int) -> None:
-        shapes = all(isinstance(a, np.ndarray) and a.ndim == 1 for a in self._pool_arrays())
-        require(shapes and isinstance(self.functions_, tuple), "damaged stack")
-        require(len(self.functions_) == self.weights_.size > 0, "a stack has a weight a member")
+        require(isinstance(self.functions_, tuple) and self.functions_, "damaged stack")
+        check_numbers("weights_", self.weights_, (len(self.functions_),))
+        check_numbers("offsets_", self.offsets_, (np.size(self.offsets_),))
         for function in self.functions_:
             known = isinstance(function, tuple) and hasattr(function, "to_onnx")
             require(known, "a member of a stack is no function")
             function.check()
             fits = function.features == features and function.outputs == self.offsets_.size
             require(fits, "the members of a stack differ in features or outputs")
-        finite = all(np.all(np.isfinite(a)) for a in self._pool_arrays())
-        require(finite, "the weights of a stack must be finite")
         require(width == self.width, f"{width} weights do not fit {self.width} scores")
-
-    def _pool_arrays(self) -> tuple[Any, Any]:
-        return self.weights_, self.offsets_
 
     def to_onnx(self, graph: Any, rows: str, table: np.ndarray) -> str:
         said = [function.to_onnx(graph, rows) for function in self.functions_]
