@@ -14,8 +14,8 @@ it is worse than the constant, it is called no better than a constant.  So is a 
 errors in place of losses; one that makes at most half of the errors of the most frequent class is
 not, however large its loss.
 
-Looked at are at most some ten thousand rows, 1 % of many, with classes in equal parts and weighted
-back; where these are not all, the model must be worse by two standard errors.
+Looked at are a thousand or two of many rows, with classes in equal parts and weighted back; where
+these are not all, the model must be worse by two standard errors.  That takes about a millisecond.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from thresher.solvers._targets import are_signs
 from thresher.solvers.auto import best_constant
 from thresher.solvers.base import Chunk, Problem
 from thresher.solvers.driver import penalty_value
@@ -34,7 +33,7 @@ from thresher.solvers.stream import signs
 
 __all__ = ["is_no_better"]
 
-_MOST_ROWS, _FEWEST_ROWS, _MOST_ENTRIES = 10_000, 1_000, 4_000_000
+_MOST_SEEN, _MOST_ROWS, _FEWEST_ROWS, _MOST_ENTRIES = 100_000, 2_000, 1_000, 4_000_000
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -78,7 +77,8 @@ def is_no_better(
     """
     if not chunk.order.size or problem.targets == "matrix":
         return False
-    sample, classes = _sampled(problem, chunk), problem.outputs > 1 or are_signs(chunk)
+    sample = _sampled(problem, chunk)
+    classes = problem.outputs > 1 or bool(np.all(np.abs(sample.y) == 1.0))
     with np.errstate(all="ignore"):
         scores = np.asarray(function.scores(sample.X), dtype=np.float64)
         if not np.ptp(sample.y) > 0.0:
@@ -143,16 +143,17 @@ def _costs_too_much(
 
 def _sampled(problem: Problem, chunk: Chunk) -> _Sample:
     rows, y, weight, order = chunk
+    count = order.size
+    order = order[:: math.ceil(count / _MOST_SEEN)]
     per_row = max(rows.stored // max(rows.shape[0], 1), 1)
     most = min(_MOST_ROWS, max(_FEWEST_ROWS, order.size // 100))
     most = max(min(most, _MOST_ENTRIES // per_row), 100)
     factor = np.ones(order.size)
-    whole = order.size <= most
-    if not whole:
-        coded = problem.outputs > 1 or are_signs(chunk)
-        order, factor = _strata(y[order], most) if coded else _strided(order.size, most)
-        order = chunk.order[order]
+    if order.size > most:
+        places, factor = _strata(y[order], problem.outputs, most)
+        order = order[places]
     mass = weight[order] * factor
+    whole = order.size == count
     return _Sample(rows.taken(order), y[order].astype(np.float64), mass / mass.sum(), whole)
 
 
@@ -161,16 +162,19 @@ def _strided(size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     return places, np.full(places.size, size / places.size)
 
 
-def _strata(codes: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places of as many rows of each class, and how many rows each of them stands for."""
-    classes = np.unique(codes)
-    each = max(most // classes.size, 10)
+def _strata(y: np.ndarray, outputs: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places of as many rows of each class, and how many rows each of them stands for.
+
+    One output has two strata, the signs: numbers may be taken by them as well.
+    """
+    masks = [y == c for c in range(outputs)] if outputs > 1 else [y > 0.0, y <= 0.0]
     places, factors = [], []
-    for code in classes:
-        members = np.flatnonzero(codes == code)
-        taken, factor = _strided(members.size, each)
-        places.append(members[taken])
-        factors.append(factor)
+    for mask in masks:
+        members = np.flatnonzero(mask)
+        if members.size:
+            taken, factor = _strided(members.size, max(most // len(masks), 10))
+            places.append(members[taken])
+            factors.append(factor)
     return np.concatenate(places), np.concatenate(factors)
 
 
@@ -282,10 +286,10 @@ def _slope_along(y, z, constant, weight, loss, t):
 def _least(y, z, weight, constant, loss):
     """The t of the least mean loss: where its slope, which rises with t, changes its sign."""
     side = 1.0 if _slope_along(y, z, constant, weight, loss, 0.0) < 0.0 else -1.0
-    inner, outer = 0.0, 1e-6
+    inner, outer = 0.0, 1e-3
     while side * _slope_along(y, z, constant, weight, loss, side * outer) < 0.0 and outer < 1e30:
-        inner, outer = outer, 4.0 * outer
-    for _ in range(40):
+        inner, outer = outer, 8.0 * outer
+    for _ in range(14):
         middle = 0.5 * (inner + outer)
         if side * _slope_along(y, z, constant, weight, loss, side * middle) < 0.0:
             inner = middle
