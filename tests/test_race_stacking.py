@@ -15,7 +15,6 @@ from sklearn.metrics import log_loss
 
 from thresher import (
     AutoClassifier,
-    AutoRegressor,
     KernelClassifier,
     KernelRegressor,
     LinearClassifier,
@@ -129,36 +128,7 @@ def clock(monkeypatch):
     return fake
 
 
-DIGITS = tuple(part[:900] for part in load_digits(return_X_y=True))
-
-
-def test_a_race_ends_with_a_stack_whose_model_is_a_model(clock):
-    X, y = DIGITS
-    learners = {
-        "kernel": KernelClassifier(scale=True, random_state=0),
-        "forest": KernelClassifier(map="forest", random_state=0),
-    }
-    race = Race(learners, X, y, None, "classification", 100.0, 0, rows=900)
-    race._explore = lambda *_: None  # the defaults are enough
-    outcome = race.run()
-    assert race.used == 5
-    assert outcome.judged.size == 900
-    assert outcome.name in ("kernel + forest", "forest + kernel")
-    assert outcome.misses.mean() <= min(r.loss for r in race.runners)
-    made = outcome.model.map_
-    said = [f.scores(X) for f in made.functions_]
-    weights = np.asarray(outcome.estimator.map.weights)
-    expected = weights[0] * said[0] + weights[1] * said[1] + outcome.estimator.map.offsets
-    np.testing.assert_allclose(outcome.model.function_.scores(X), expected, rtol=1e-9)
-    fitted = outcome.estimator.fit(X, y)
-    assert np.mean(fitted.predict(X) == y) > 0.95
-
-
-def test_the_best_is_taken_by_itself_where_the_smaller_model_is_preferred(clock):
-    learners = {"kernel": KernelClassifier(scale=True), "forest": KernelClassifier(map="forest")}
-    race = Race(learners, *DIGITS, None, "classification", 30.0, 0, prefer="size")
-    race._explore = lambda *_: None
-    assert race.run().name in learners
+X, Y10 = (part[:900] for part in load_digits(return_X_y=True))
 
 
 class Half(FeatureMap):
@@ -181,33 +151,58 @@ class Half(FeatureMap):
         return self.width_
 
 
-def test_auto_estimators_stack_and_calibrate(clock):
-    X, y = DIGITS
-    halves = {
-        "upper": KernelClassifier("logistic", map=Half(0), scale=False, random_state=0),
-        "lower": KernelClassifier("logistic", map=Half(32), scale=False, random_state=0),
-    }
-    model = AutoClassifier(60, learners=halves, random_state=0).fit(X[:600], y[:600])
-    assert model.learner_ in ("upper + lower", "lower + upper")
+HALVES = {
+    "upper": KernelClassifier("logistic", map=Half(0), scale=False, random_state=0),
+    "lower": KernelClassifier("logistic", map=Half(32), scale=False, random_state=0),
+}
+TOGETHER = ("upper + lower", "lower + upper")
+
+
+def raced(learners, rows=900, deadline=30.0, **options):
+    return Race(learners, X[:rows], Y10[:rows], None, "classification", deadline, 0, **options)
+
+
+def test_a_race_ends_with_a_stack_whose_model_is_a_model(clock):
+    race = raced(HALVES, rows=900)
+    outcome = race.run()
+    assert outcome.name in TOGETHER
+    assert outcome.judged.size == outcome.misses.size == outcome.scores.shape[0]
+    assert outcome.misses.mean() < 0.7 * min(runner.loss for runner in race.runners)
+    said = [f.scores(X) for f in outcome.model.map_.functions_]
+    made = outcome.estimator.map
+    expected = made.weights[0] * said[0] + made.weights[1] * said[1] + made.offsets
+    np.testing.assert_allclose(outcome.model.function_.scores(X), expected, rtol=1e-9)
+    assert outcome.estimator.fit(X, Y10).score(X, Y10) > 0.97
+
+
+def test_the_best_is_taken_by_itself_where_the_smaller_model_is_preferred(clock):
+    assert raced(HALVES, prefer="size").run().name in HALVES
+    assert raced(HALVES, stacks=False).run().name in HALVES
+
+
+def test_automatic_estimators_stack_and_calibrate(clock):
+    model = AutoClassifier(30, learners=HALVES, random_state=0).fit(X[:600], Y10[:600])
+    assert model.learner_ in TOGETHER
     assert model.best_params_["members"] == model.learner_.split(" + ")
-    proba = model.predict_proba(X[600:])
-    assert log_loss(y[600:], proba) < 0.8
-    alone = [clone(half).fit(X[:600], y[:600]).score(X[600:], y[600:]) for half in halves.values()]
-    assert model.score(X[600:], y[600:]) > max(alone) + 0.03
+    assert log_loss(Y10[600:], model.predict_proba(X[600:])) < 0.8
+    alone = [clone(half).fit(X[:600], Y10[:600]) for half in HALVES.values()]
+    best = max(half.score(X[600:], Y10[600:]) for half in alone)
+    assert model.score(X[600:], Y10[600:]) > best + 0.03
+
+
+def test_numbers_are_pooled_by_a_race(clock):
     parts = X[:, :32].sum(axis=1), X[:, 32:].sum(axis=1)
     ink = sum(part / part.std() for part in parts)
-    halves = {n: KernelRegressor(map=half.map, scale=False) for n, half in halves.items()}
-    regressor = AutoRegressor(60, learners=halves, random_state=0).fit(X[:600], ink[:600])
-    assert " + " in regressor.learner_
-    assert regressor.score(X[600:], ink[600:]) > 0.7
+    halves = {n: KernelRegressor(map=half.map, scale=False) for n, half in HALVES.items()}
+    race = Race(halves, X[:300], ink[:300], None, "regression", 10.0, 0)
+    outcome = race.run()
+    assert outcome.name in TOGETHER
+    assert outcome.estimator.fit(X[:600], ink[:600]).score(X[600:], ink[600:]) > 0.7
 
 
 def test_models_of_the_users_own_kind_race_alone(clock):
     class Mine(LinearClassifier):
         pass
 
-    X, y = (part[:300] for part in DIGITS)
-    learners = {"mine": Mine(), "kernel": KernelClassifier(random_state=0)}
-    race = Race(learners, X, y, None, "classification", 30.0, 0)
-    race._explore = lambda *_: None
-    assert race.run().name in learners
+    learners = {"mine": Mine(), "upper": HALVES["upper"]}
+    assert raced(learners, rows=300).run().name in learners

@@ -21,6 +21,9 @@ from thresher.registry import LOSSES, PENALTIES, register
 from thresher.solvers import Problem, Status
 from thresher.solvers.base import Record
 
+# Of a pass or two over sixty rows little comes, and the models say so.
+FEW_STEPS = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 
 def there_and_back(value, classes=()):
     arrays = {}
@@ -291,6 +294,7 @@ def test_order_in_memory_is_kept(tmp_path):
     check_same_predictions(model, loaded, X)
 
 
+@FEW_STEPS
 def test_parameters(tmp_path):
     pandas = pytest.importorskip("pandas")
     X, y = make_data(n=60, d=3)
@@ -321,6 +325,7 @@ def test_loaded_models_can_be_fitted_again(tmp_path):
     assert reloaded(model, tmp_path / "m").partial_fit(X, y).coef_.shape == model.coef_.shape
 
 
+@FEW_STEPS
 def test_models_with_user_terms(tmp_path):
     X, y = make_data(n=60, d=4)
     model = LinearClassifier(Cubic(2.0), solver="sgd", max_iter=1, random_state=0).fit(X, y)
@@ -331,6 +336,7 @@ def test_models_with_user_terms(tmp_path):
     check_same_predictions(model, loaded, X)
 
 
+@FEW_STEPS
 def test_registered_names_must_be_registered_here(tmp_path, monkeypatch):
     X, y = make_data(n=60, d=4)
     register("cubic_for_test", Cubic)

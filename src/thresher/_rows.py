@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from thresher._terms import Term, prefetch, reassociate
 
@@ -25,6 +26,7 @@ __all__ = [
 
 #: how many rows ahead of their visit rows are fetched
 AHEAD = 8
+_SIGNED = {4: np.int32, 8: np.int64}
 _UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
 
 
@@ -41,6 +43,9 @@ class Rows(Term):
     ``fetch(i)``        start loading row i, to be visited some rows later
     ``dots(i, W, m)``   m += x_i W, all outputs in one visit of the row
     ==================  ===============================================
+
+    Outside of compiled code, ``taken(order)`` is a copy of some rows in double precision, an array
+    or a CSR matrix.
     """
 
     @property
@@ -61,6 +66,9 @@ class Rows(Term):
         """Whether zeros are not stored."""
         return False
 
+    def taken(self, order: np.ndarray) -> Any:
+        raise NotImplementedError
+
 
 class _DenseLayout(Rows):
     """What holds for every row of a C-ordered matrix ``X``."""
@@ -78,6 +86,9 @@ class _DenseLayout(Rows):
     @property
     def stored(self) -> int:
         return self.X.size
+
+    def taken(self, order: np.ndarray) -> Any:
+        return self.X[order].astype(np.float64)
 
     def fetch(self, i):
         d = self.X.shape[1]
@@ -118,6 +129,11 @@ class _SparseLayout(Rows):
     @property
     def stored(self) -> int:
         return self.data.size
+
+    def taken(self, order: np.ndarray) -> Any:
+        indices, indptr = (p.view(_SIGNED[p.itemsize]) for p in (self.indices, self.indptr))
+        X = csr_matrix((self.data, indices, indptr), shape=self.shape)
+        return X[order].astype(np.float64)
 
     def fetch(self, i):
         k, stop = self.indptr[i], self.indptr[i + 1]
@@ -244,6 +260,9 @@ class ScaledDense(_DenseLayout):
     shift: np.ndarray
     scale: np.ndarray
 
+    def taken(self, order: np.ndarray) -> Any:
+        return (super().taken(order) - self.shift) * self.scale
+
     @reassociate
     def dot(self, i, w):
         x, shift, scale = self.X[i], self.shift, self.scale
@@ -286,6 +305,9 @@ class ScaledCSR(_SparseLayout):
     indptr: np.ndarray
     n_features: int
     scale: np.ndarray
+
+    def taken(self, order: np.ndarray) -> Any:
+        return csr_matrix(super().taken(order).multiply(self.scale))
 
     @reassociate
     def dot(self, i, w):

@@ -32,7 +32,13 @@ _ADDED: dict[str, Json] = {
     "thresher.solvers.pegasos.Pegasos": {"average": False, "units": None},
     "thresher.solvers.dropout.DropoutPegasos": {"average": False, "units": None},
     "thresher.solvers.asset.ASSET": {"units": None},
-    "thresher.solvers.reweighted.ReweightedL1": {"hold": None},
+    "thresher.solvers.pegasos.SGD": {"origin": 0.0},
+    "thresher.solvers.proximal.FOBOS": {"origin": 0.0},
+    "thresher.solvers.proximal.TruncatedGradient": {"origin": 0.0},
+    "thresher.solvers.rda.RDA": {"origin": 0.0},
+    "thresher.solvers.rda.AdaptiveRDA": {"origin": 0.0},
+    "thresher.solvers.reweighted.ReweightedL1": {"hold": None, "origin": 0.0},
+    "thresher.solvers.reweighted.ReweightedL2": {"origin": 0.0},
 }
 
 

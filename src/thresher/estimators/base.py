@@ -31,7 +31,8 @@ from thresher.maps.relevance import relevance
 from thresher.registry import TASKS
 from thresher.solvers import Chunk, Problem, Result, Solver, Status, driver
 from thresher.solvers.base import Near
-from thresher.solvers.stream import Facts, open_streams
+from thresher.solvers.stream import Facts, Stream, Streams, open_streams
+from thresher.solvers.verdict import is_no_better
 
 __all__ = ["Learner", "Path", "Setup"]
 
@@ -41,10 +42,13 @@ _SEVERITY = [
     Status.EARLY_STOPPED,
     Status.INTERRUPTED,
     Status.MAX_ITER,
+    Status.AT_BOUND,
+    Status.NO_BETTER,
     Status.ALL_ZERO,
     Status.DIVERGED,
 ]
-
+_WARNED = _SEVERITY[_SEVERITY.index(Status.MAX_ITER) :]
+_FINAL = (Status.INTERRUPTED, Status.ALL_ZERO, Status.DIVERGED)  # nothing more is to be said
 
 _UNKNOWN = Facts()
 
@@ -117,6 +121,10 @@ class Learner(NestedParameters):
         """What is taken from the targets, and given back by the function."""
         return 0.0
 
+    def _asks_strength(self) -> bool:
+        """Whether the user gave the strength of the penalty."""
+        return getattr(self, "alpha", None) is not None
+
     def _learned(self, setup: Setup, result: Result, chunk: Chunk) -> None:
         """After a fit on rows in memory; for what else can be read off it."""
 
@@ -182,6 +190,7 @@ class Learner(NestedParameters):
     ) -> None:  # fmt: skip
         """Learn from coded targets: -1 and +1, class numbers if ``outputs`` > 1, or numbers."""
         self._forget()
+        judges = driver.whole(rows, targets, weight)
         offset = self._offset(targets, weight)
         targets = targets - offset if offset else targets
         front = self.learn_front(rows, targets, weight)
@@ -194,7 +203,7 @@ class Learner(NestedParameters):
             results = [self._fit_blocks(front, entered, targets, weight, outputs, held, facts)]
         else:
             results = self._fit_whole(front, entered, targets, weight, outputs, held, facts)
-        self._keep(results, front, offset)
+        self._keep(results, judges, front, offset)
 
     def _fit_whole(
         self, front: Front, entered: Any, targets: np.ndarray, weight: np.ndarray | None,
@@ -309,7 +318,8 @@ class Learner(NestedParameters):
             function, status = stream.nothing(), Status.DIVERGED
         elif not function.size:
             input.refuse_huge(chunk)
-        self._keep([Result(function, status, 1, stream)], self._feed.front, self._feed.offset)
+        result = Result(function, status, 1, stream)
+        self._keep([result], None, self._feed.front, self._feed.offset)
 
     @property
     def has_feed(self) -> bool:
@@ -322,19 +332,47 @@ class Learner(NestedParameters):
         for name in ("_feed", "calibrator_", "trace_", "loo_error_"):
             self.__dict__.pop(name, None)
 
-    def _keep(self, results: list[Result], front: Front, offset: float) -> None:
-        """The results become the estimator's."""
+    def _keep(
+        self, results: list[Result], judges: Chunk | None, front: Front, offset: float
+    ) -> None:
+        """The results become the estimator's; ``judges`` are raw rows that they are judged by."""
         functions = [r.function for r in results]
         several = len(functions) > 1  # one for each class against the rest
-        function = LinearFunction.stacked(functions) if several else functions[0]
-        function = folded(front, function, offset)
+        learned = LinearFunction.stacked(functions) if several else functions[0]
+        function = folded(front, learned, offset)
+        stream = Streams([r.stream for r in results]) if several else results[0].stream
         status = max((r.status for r in results), key=_SEVERITY.index)
-        stream = results[0].stream
-        self.keep(function, status, max(r.passes for r in results), stream)
+        if judges is not None:
+            own = None if offset else learned
+            status = self.judged(status, stream, judges, function, front, own)
+        self.keep(function, status, max(r.passes for r in results), results[0].stream)
         if self.trace:
             self.trace_ = [r.trace for r in results]
-        if status in (Status.MAX_ITER, Status.DIVERGED, Status.ALL_ZERO):
+        if status in _WARNED:
             self._warn(status)
+
+    def judged(
+        self, status: Status, stream: Stream | Streams, judges: Chunk, function: Any, front: Front,
+        learned: Any = None,
+    ) -> Status:  # fmt: skip
+        """The status, or what must be said of the function instead: no model is silently useless.
+
+        ``judges`` are raw rows.  Where the model is linear in them and ``learned`` is its function
+        in the solver's units, the penalty can be told too.
+        """
+        if status in _FINAL:
+            return status
+        weights, by_loss = None, stream.solver.linear
+        if learned is not None and front.is_linear and by_loss:
+            rows = front.rows(front.enter(judges.rows))
+            judges, function, weights = judges._replace(rows=rows), learned, learned.coef
+        useless = is_no_better(
+            stream.problem, judges, function, weights=weights, by_errors=not by_loss,
+            excused=self._asks_strength(),
+        )  # fmt: skip
+        if useless:
+            return Status.NO_BETTER
+        return Status.AT_BOUND if stream.is_at_bound() else status
 
     def keep(self, function: Any, status: Status, passes: int, stream: Any) -> None:
         """Take a function, how it was reached, and the stream that it came from."""

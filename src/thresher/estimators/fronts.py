@@ -25,6 +25,11 @@ class UnitsFront(NamedTuple):
     units: Units | None
 
     @property
+    def is_linear(self) -> bool:
+        """Whether the weights of raw rows are those of the solver's, in other units."""
+        return True
+
+    @property
     def usual_strength(self) -> float:
         """alpha n where no alpha is given."""
         return 1.0
@@ -58,6 +63,10 @@ class MapFront(NamedTuple):
     units: Units | None
     map: FeatureMap
     features: int  # of the raw rows
+
+    @property
+    def is_linear(self) -> bool:
+        return False
 
     def enter(self, rows: Rows) -> Any:
         X = matrix_of(rows)

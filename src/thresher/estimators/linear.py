@@ -130,6 +130,9 @@ class LinearModel(Learner):
                 alpha = _STREAM_ALPHA if mass is None else usual_strength / mass
         return resolve(penalty, Penalty, "penalty", strength=alpha)
 
+    def _asks_strength(self) -> bool:
+        return self.alpha is not None or isinstance(self.penalty, Penalty)
+
     def _default_penalty(self) -> str:
         """What the solver's name stands for."""
         if self.solver == "auto":

@@ -26,7 +26,8 @@ past what is to be gained: no row is followed further, and the steps start at th
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -34,7 +35,10 @@ from numba import njit
 from thresher._rows import Rows
 from thresher.solvers.base import Chunk, Problem
 
-__all__ = ["SIGNS", "TargetUnits", "are_signs", "origin_of", "reach", "shortened", "units_of"]
+__all__ = [
+    "SIGNS", "TargetUnits", "are_signs", "is_on_ball", "origin_of", "reach", "shortened",
+    "units_of", "with_origin", "with_origin_of_stream",
+]  # fmt: skip
 
 
 class TargetUnits(NamedTuple):
@@ -66,6 +70,17 @@ def origin_of(problem: Problem, chunk: Chunk) -> float:
     mean = float(np.average(y[order], weights=weight[order]))
     costs = [_constant_loss(y, weight, order, problem.loss, c) for c in (mean, 0.0)]
     return mean if costs[0] < costs[1] else 0.0
+
+
+def with_origin(solver: Any, problem: Problem, chunk: Chunk) -> Any:
+    """The solver with the start of its bias, found unless it is given."""
+    return replace(solver, origin=origin_of(problem, chunk)) if solver.origin is None else solver
+
+
+def with_origin_of_stream(solver: Any, steps_are_given: bool) -> Any:
+    """With its steps given, nothing of a stream depends on which rows came first."""
+    fixed = solver.origin is None and steps_are_given
+    return replace(solver, origin=0.0) if fixed else solver
 
 
 @njit(cache=True, nogil=True)
@@ -112,6 +127,12 @@ def _at_origin(rows, y, weight, order, loss, origin):
 def reach(paid, mass, floor):
     """R sqrt(lambda), where the rows so far, of ``mass``, cost the constant prediction ``paid``."""
     return math.sqrt(max(floor, paid / mass)) if mass > 0.0 else 0.0
+
+
+def is_on_ball(norm: float, lam: float, paid: float, mass: float, units: TargetUnits) -> bool:
+    """Whether weights of this norm lie on the ball, to rounding."""
+    radius = reach(paid, mass, units.floor) / math.sqrt(lam)
+    return radius > 0.0 and norm >= (1.0 - 1e-6) * radius
 
 
 @njit(cache=True, nogil=True)

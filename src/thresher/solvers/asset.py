@@ -33,7 +33,7 @@ from thresher._rows import AHEAD
 from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers._states import combined, present
-from thresher.solvers._targets import SIGNS, TargetUnits, reach, shortened, units_of
+from thresher.solvers._targets import SIGNS, TargetUnits, is_on_ball, reach, shortened, units_of
 from thresher.solvers.base import Chunk, Problem, Solver
 
 __all__ = ["ASSET"]
@@ -221,6 +221,13 @@ class ASSET(Solver):
             coef = (state.mass * state.direction - state.lag) / state.steps_sum
             return LinearFunction(coef.astype(problem.dtype), state.bias_sum / state.steps_sum)
         return LinearFunction((state.scale * state.direction).astype(problem.dtype), state.bias)
+
+    def is_at_bound(self, problem: Problem, state: AssetState) -> bool:
+        units, norm = self.units or SIGNS, state.scale * math.sqrt(max(state.square, 0.0))
+        if is_on_ball(norm, problem.ridge, state.constant, state.weights, units):
+            return True
+        box = self.box or math.inf
+        return problem.fit_intercept and abs(state.bias - units.origin) >= (1.0 - 1e-6) * box
 
     def merge(self, problem: Problem, states: Any, base: AssetState, weights: Any) -> AssetState:
         """The mean path: w_t = sum_k p_k w_k,t with shares p_k of the mass, and so its mean over t.

@@ -134,7 +134,10 @@ def largest_useful_strength(problem: Problem, chunk: Chunk) -> float:
     Boyd, 2007).  Where that intercept lies at a kink of the loss, the gradients at its two sides
     are mixed so that the intercept has no slope.
     """
-    sides = _best_constant(problem, chunk) if problem.fit_intercept else (0.0, 0.0)
+    sides = (0.0, 0.0)
+    if problem.fit_intercept:
+        y = chunk.y[chunk.order].astype(np.float64)
+        sides = best_constant(problem.loss, y, chunk.weight[chunk.order])
     gradients, slopes = np.zeros((2, problem.n_features)), np.zeros(2)
     mass = 0.0
     for k, bias in enumerate(sides):
@@ -146,14 +149,13 @@ def largest_useful_strength(problem: Problem, chunk: Chunk) -> float:
     return float(np.max(np.abs(gradient), initial=0.0) / max(mass, 1e-300))
 
 
-def _best_constant(problem: Problem, chunk: Chunk) -> tuple[float, float]:
+def best_constant(loss: Loss, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
     """The intercept of the best model without weights, from just below to just above."""
-    y = chunk.y[chunk.order].astype(np.float64)
     targets, which = np.unique(y, return_inverse=True)
-    mass = np.bincount(which, chunk.weight[chunk.order])
+    mass = np.bincount(which, weight)
 
     def slope(bias: float) -> float:
-        return float(_slope_of_constant(targets, mass, problem.loss, bias))
+        return float(_slope_of_constant(targets, mass, loss, bias))
 
     reach = 1.0
     while (slope(-reach) > 0.0 or slope(reach) < 0.0) and reach < 1e75:

@@ -40,6 +40,10 @@ State = Any  # a NamedTuple of arrays and counters, one type per solver
 class Status(enum.Enum):
     """How a fit ended; the value says what to do about it.
 
+    No fit is silently useless: a model that is no better than a constant on its own training rows
+    (``thresher.solvers.verdict``), or whose weights lie on a bound that the solver chose, says so,
+    however its passes ended.
+
     Examples
     --------
     >>> from thresher import Status
@@ -60,6 +64,15 @@ class Status(enum.Enum):
         "converged to an all-zero model (an intercept at most): the penalty outweighs every "
         "gradient; lower alpha (and for the reweighted solvers keep strength / epsilon below the "
         "largest mean gradient)"
+    )
+    NO_BETTER = (
+        "no better than a constant on its own training rows: scale the features (scale=True), use "
+        "another solver, allow more passes (max_iter) or change alpha, unless the features say "
+        "nothing about the target"
+    )
+    AT_BOUND = (
+        "ended on the bound that the solver keeps its weights within, so that it has not "
+        "converged: scale the features (scale=True), raise alpha or use another solver"
     )
 
     def __str__(self) -> str:
@@ -309,6 +322,8 @@ class Solver:
     merges_exactly: ClassVar[bool] = False
     #: what targets it learns: see ``Problem.targets``
     target_kinds: ClassVar[frozenset[str]] = frozenset({"classes"})
+    #: it minimises the loss of x . coef + intercept and the penalty of the coef
+    linear: ClassVar[bool] = True
     #: learns all classes in one pass over the rows when the problem has several outputs
     joint: ClassVar[bool] = False
     #: targets are class numbers, also of two classes (which are -1 and +1 for the others)
@@ -408,6 +423,10 @@ class Solver:
     def is_sound(self, problem: Problem, state: State) -> bool:
         """Whether a state is finite, of solvers whose functions are not looked at."""
         return True
+
+    def is_at_bound(self, problem: Problem, state: State) -> bool:
+        """Whether weights or bias lie on a bound that the solver, not the user, has set them."""
+        return False
 
     def is_done(self, problem: Problem, state: State, residual: float) -> bool:
         """Whether there is no point in another pass."""

@@ -271,6 +271,7 @@ class Budgeted(Solver):
     penalty_needs = frozenset({"quadratic", "uniform"})
     default_passes = 5
     joint = True
+    linear = False
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot work, before any work."""

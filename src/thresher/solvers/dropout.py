@@ -20,7 +20,7 @@ from thresher._random import uniform
 from thresher.functions import LinearFunction
 from thresher.solvers._batch import add_rows, slopes_at
 from thresher.solvers._states import combined, present
-from thresher.solvers._targets import SIGNS, TargetUnits, reach, shortened, units_of
+from thresher.solvers._targets import SIGNS, TargetUnits, is_on_ball, reach, shortened, units_of
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 
 __all__ = ["DropoutPegasos"]
@@ -151,6 +151,12 @@ class DropoutPegasos(Solver):
         if self.average:
             return LinearFunction(state.mean.copy(), state.mean_bias)
         return LinearFunction(state.w.copy(), state.bias)
+
+    def is_at_bound(self, problem: Problem, state: DropoutState) -> bool:
+        norm, units = float(np.linalg.norm(state.w)), self.units or SIGNS
+        return self.project and is_on_ball(
+            norm, problem.ridge, state.constant, state.weights, units
+        )
 
     def merge(
         self, problem: Problem, states: Any, base: DropoutState, weights: Any

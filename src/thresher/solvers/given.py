@@ -46,6 +46,7 @@ class Given(Solver):
     intercept: np.ndarray
     default_passes = 1
     joint = True
+    linear = False  # the penalty is of nothing that was learned here
 
     def check(self, problem: Problem) -> None:
         if self.coef.shape != (problem.outputs, problem.n_features):

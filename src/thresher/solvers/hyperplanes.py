@@ -315,6 +315,7 @@ class Hyperplanes(Solver):
     default_passes = 5
     joint = True
     by_codes = True
+    linear = False
     asks_function = False  # with many features it costs as much as a pass
 
     def __post_init__(self) -> None:

@@ -36,6 +36,7 @@ class NewtonState(NamedTuple):
     p: np.ndarray  # predictions of all rows
     step: int
     decrement: float  # estimate of (f - f*) / f; infinite before the first step
+    floor: float  # f counts as at least this: rounding makes nothing smaller
 
 
 @njit(cache=True, nogil=True)
@@ -46,6 +47,7 @@ def predict(rows, order, w, bias, p):
 
 
 _FAR = 10.0  # squared length of the mean, in units of the variance, from which rows are centred
+ROUNDING = 1e-16  # of the loss at zero: an exact fit gets no closer
 _BLOCK = 8  # rows whose outer products enter the Hessian together, to spare its loads and stores
 
 
@@ -160,6 +162,14 @@ def shifted_loss(y, weight, order, loss, p, direction, t):
     return value
 
 
+def floor_of(problem: Problem, chunk: Chunk) -> float:
+    """The least that an objective counts as: of an exact fit rounding alone would be left."""
+    _, y, weight, order = chunk
+    p = np.zeros(chunk.size)
+    start = shifted_loss(y, weight, order, problem.loss, p, p, 0.0) / np.sum(weight[order])
+    return max(ROUNDING * float(start), 1e-300)
+
+
 @dataclass(frozen=True)
 class Newton(Solver):
     """Damped Newton with an unpenalised intercept: the default for small data.
@@ -198,16 +208,18 @@ class Newton(Solver):
                 if state.decrement < 1e-4:
                     break
             w = state.w
-        return self._at(w, chunk)
+        return self._at(w, problem, chunk)
 
     def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> NewtonState:
-        return self._at(np.append(near.coef, near.intercept).astype(np.float64), chunk)
+        w = np.append(near.coef, near.intercept).astype(np.float64)
+        return self._at(w, problem, chunk)
 
-    def _at(self, w: np.ndarray, chunk: Chunk) -> NewtonState:
+    def _at(self, w: np.ndarray, problem: Problem, chunk: Chunk) -> NewtonState:
         p = np.zeros(chunk.size)
+        floor = floor_of(problem, chunk)
         if np.any(w):
             predict(chunk.rows, chunk.order, w[:-1], w[-1], p)
-        return NewtonState(w, p, 0, math.inf)
+        return NewtonState(w, p, 0, math.inf, floor)
 
     def update(self, problem: Problem, s: NewtonState, chunk: Chunk) -> NewtonState:
         rows, y, weight, order = chunk
@@ -229,15 +241,17 @@ class Newton(Solver):
         else:
             direction = _conjugate_gradients(problem, chunk, s.p, precision, gradient, n)
         slope = float(gradient @ direction)
-        decrement = -0.5 * slope / max(value, 1e-300)
+        size = max(value, s.floor)
+        decrement = -0.5 * slope / size
         along = np.zeros_like(s.p)
         predict(rows, order, direction[:d], direction[d], along)
         t, new = _line_search(problem, chunk, s, along, direction, precision, value, slope, n)
         if t == 1.0:
             # Where the quadratic model foretold the decrease, little is left after the step.
-            surprise = abs((value - new) / max(value, 1e-300) - decrement)
+            surprise = abs((value - new) / size - decrement)
             decrement = min(decrement, 10.0 * surprise + 1e-3 * decrement)
-        return NewtonState(s.w + t * direction, s.p + t * along, s.step + 1, decrement)
+        w, p = s.w + t * direction, s.p + t * along
+        return NewtonState(w, p, s.step + 1, decrement, s.floor)
 
     def finish(self, problem: Problem, state: NewtonState) -> LinearFunction:
         return LinearFunction(state.w[:-1].astype(problem.dtype), float(state.w[-1]))

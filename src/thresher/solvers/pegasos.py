@@ -32,7 +32,16 @@ from thresher.penalties import WeightedL2
 from thresher.solvers import driver, relevance
 from thresher.solvers._batch import add_rows, slopes_at
 from thresher.solvers._states import combined, present
-from thresher.solvers._targets import SIGNS, TargetUnits, reach, shortened, units_of
+from thresher.solvers._targets import (
+    SIGNS,
+    TargetUnits,
+    is_on_ball,
+    reach,
+    shortened,
+    units_of,
+    with_origin,
+    with_origin_of_stream,
+)
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch, precisions
 
 __all__ = ["SGD", "Pegasos", "WeightedPegasos"]
@@ -283,6 +292,12 @@ class Pegasos(_ScaledSolver):
             coef = (coef * precisions(problem) ** -0.5).astype(problem.dtype)
         return LinearFunction(coef, bias)
 
+    def is_at_bound(self, problem: Problem, state: ScaledState) -> bool:
+        lam = problem.ridge if "uniform" in problem.penalty.traits else 1.0
+        norm = state.scale * math.sqrt(max(state.sqnorm, 0.0))
+        units = self.units or SIGNS
+        return self.project and is_on_ball(norm, lam, state.constant, state.weights, units)
+
     def polish(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
         if self.bias == "gradient" or not problem.fit_intercept:
             return state
@@ -379,6 +394,9 @@ class SGD(_ScaledSolver):
         First update of the averaging window.  None: no average, the last iterate.
     batch : int, default=1
         Rows per update.
+    origin : float or None, default=None
+        Where the bias starts.  None: at the mean target where targets are numbers, else at zero; in
+        a stream with a schedule given, at zero.
 
     Examples
     --------
@@ -396,13 +414,20 @@ class SGD(_ScaledSolver):
     schedule: schedules.Schedule | None = None
     average_from: int | None = 0
     batch: int = 1
+    origin: float | None = None
     penalty_needs = frozenset({"subgrad"})
 
     def check(self, problem: Problem) -> None:
         check_batch(self)
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
-        return tuned_schedule(self, problem, chunk), problem
+        return tuned_schedule(with_origin(self, problem, chunk), problem, chunk), problem
+
+    def for_stream(self, problem: Problem) -> Solver:
+        return with_origin_of_stream(self, self.schedule is not None)
+
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> ScaledState:
+        return super().init(problem, chunk)._replace(bias=self.origin or 0.0)
 
     def update(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
         kernel = _scaled_sgd if "uniform" in problem.penalty.traits else _subgradient_sgd

@@ -23,6 +23,7 @@ from thresher import schedules
 from thresher.functions import LinearFunction
 from thresher.solvers._batch import add_rows, slopes_at
 from thresher.solvers._states import combined, present
+from thresher.solvers._targets import with_origin, with_origin_of_stream
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import tuned_schedule
 
@@ -126,19 +127,24 @@ class _Proximal(Solver):
     sum_fields = frozenset({"seen", "paid"})
     every: int = 1
     ceiling: float = math.inf
+    schedule: schedules.Schedule | None = None
+    origin: float | None = None
 
     def check(self, problem: Problem) -> None:
         check_batch(self)
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
-        return tuned_schedule(self, problem, chunk), problem
+        return tuned_schedule(with_origin(self, problem, chunk), problem, chunk), problem
+
+    def for_stream(self, problem: Problem) -> Solver:
+        return with_origin_of_stream(self, self.schedule is not None)
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> ProximalState:
-        zeros = np.zeros(problem.n_features, dtype=problem.dtype)
-        return ProximalState(zeros, np.zeros(problem.n_features), 1.0, 0.0, 0.0, 0, 0, 0.0)
+        zeros, due = np.zeros(problem.n_features, problem.dtype), np.zeros(problem.n_features)
+        return ProximalState(zeros, due, 1.0, 0.0, self.origin or 0.0, 0, 0, 0.0)
 
     def update(self, problem: Problem, state: ProximalState, chunk: Chunk) -> ProximalState:
-        schedule = self.schedule or schedules.InverseRoot()  # type: ignore[attr-defined]
+        schedule = self.schedule or schedules.InverseRoot()
         if "lazy" not in problem.penalty.traits:
             return ProximalState(*_eager(
                 *chunk, problem.loss, problem.penalty, schedule, self.batch,
@@ -194,6 +200,9 @@ class FOBOS(_Proximal):
         Step sizes.  None: theta / sqrt(t) with theta chosen on a sample of the rows.
     batch : int, default=1
         Rows per update.
+    origin : float or None, default=None
+        Where the bias starts.  None: at the mean target where targets are numbers, else at zero; in
+        a stream with a schedule given, at zero.
 
     Examples
     --------
@@ -207,6 +216,7 @@ class FOBOS(_Proximal):
 
     schedule: schedules.Schedule | None = None
     batch: int = 1
+    origin: float | None = None
     penalty_needs = frozenset({"prox"})
 
 
@@ -227,6 +237,9 @@ class TruncatedGradient(_Proximal):
         Larger weights are never truncated (theta).
     batch : int, default=1
         Rows per update.
+    origin : float or None, default=None
+        Where the bias starts.  None: at the mean target where targets are numbers, else at zero; in
+        a stream with a schedule given, at zero.
 
     Examples
     --------
@@ -244,6 +257,7 @@ class TruncatedGradient(_Proximal):
     every: int = 10
     ceiling: float = math.inf
     batch: int = 1
+    origin: float | None = None
     penalty_needs = frozenset({"rest", "lazy"})
 
     def check(self, problem: Problem) -> None:

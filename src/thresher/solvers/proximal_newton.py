@@ -32,7 +32,7 @@ from thresher.functions import LinearFunction
 from thresher.solvers._working_set import Model, model_of, step_by_columns, step_by_matrix
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 from thresher.solvers.driver import penalty_value
-from thresher.solvers.newton import derivatives, predict, shifted_loss
+from thresher.solvers.newton import derivatives, floor_of, predict, shifted_loss
 
 __all__ = ["ProximalNewton"]
 
@@ -43,6 +43,7 @@ class ProximalNewtonState(NamedTuple):
     p: np.ndarray  # predictions of all rows
     step: int
     residual_: float
+    floor: float  # the objective counts as at least this
 
 
 @njit(cache=True, nogil=True)
@@ -119,14 +120,13 @@ class ProximalNewton(Solver):
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> ProximalNewtonState:
         assert chunk is not None
-        return ProximalNewtonState(
-            np.zeros(problem.n_features), 0.0, np.zeros(chunk.size), 0, math.inf
-        )
+        w, p = np.zeros(problem.n_features), np.zeros(chunk.size)
+        return ProximalNewtonState(w, 0.0, p, 0, math.inf, floor_of(problem, chunk))
 
     def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> ProximalNewtonState:
         w, p = near.coef.astype(np.float64), np.zeros(chunk.size)
         predict(chunk.rows, chunk.order, w, near.intercept, p)
-        return ProximalNewtonState(w, near.intercept, p, 0, math.inf)
+        return ProximalNewtonState(w, near.intercept, p, 0, math.inf, floor_of(problem, chunk))
 
     def update(self, problem: Problem, s: ProximalNewtonState, chunk: Chunk) -> ProximalNewtonState:
         rows, y, weight, order = chunk
@@ -159,8 +159,9 @@ class ProximalNewton(Solver):
             t = 0.0
         w = s.w.copy()
         _move(w, chosen, target, t)
-        residual = predicted / max(value, 1e-300) if complete else math.inf
-        return ProximalNewtonState(w, s.bias + t * bias, s.p + t * along, s.step + 1, residual)
+        residual = predicted / max(value, s.floor) if complete else math.inf
+        bias, p = s.bias + t * bias, s.p + t * along
+        return ProximalNewtonState(w, bias, p, s.step + 1, residual, s.floor)
 
     def _working_set(
         self, problem: Problem, w: np.ndarray, gradient: np.ndarray

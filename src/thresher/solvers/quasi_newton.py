@@ -30,6 +30,7 @@ from thresher.functions import LinearFunction
 from thresher.solvers._system import Factored, factored, mirrored
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
 from thresher.solvers.least_squares import DirectLeastSquares, refuse_large_matrix
+from thresher.solvers.newton import ROUNDING
 
 __all__ = ["QuasiNewton"]
 
@@ -48,6 +49,7 @@ class QuasiNewtonState(NamedTuple):
     bends: list[np.ndarray]  # the changes of the gradient along them
     step: int
     residual_: float
+    floor: float  # the objective counts as at least this
 
 
 class Examples(NamedTuple):
@@ -151,20 +153,23 @@ class QuasiNewton(Solver):
         w, p = np.zeros((problem.n_features + 1, k)), np.zeros((examples.y.size, k))
         gradient = _gradient(problem, examples, w, p)
         value = _values(problem, examples, w, p, p, np.zeros(k))
-        return QuasiNewtonState(w, p, gradient, value, factor, [], [], 0, math.inf)
+        floor = max(ROUNDING * float(np.sum(value)), 1e-300)
+        return QuasiNewtonState(w, p, gradient, value, factor, [], [], 0, math.inf, floor)
 
     def update(self, problem: Problem, s: QuasiNewtonState, chunk: Chunk) -> QuasiNewtonState:
         examples = Examples.of(chunk)
         direction = -_times_inverse(s, s.gradient)
         slope = np.sum(s.gradient * direction, axis=0)
-        residual = float(-0.5 * np.sum(slope) / max(np.sum(s.value), 1e-300))
+        residual = float(-0.5 * np.sum(slope) / max(np.sum(s.value), s.floor))
         along = _products(examples, direction)
         t, value = _line_search(problem, examples, s, direction, along, slope)
         w, p = s.w + t * direction, s.p + t * along
         gradient = _gradient(problem, examples, w, p)
         moves = [*s.moves, t * direction][-self.memory :]
         bends = [*s.bends, gradient - s.gradient][-self.memory :]
-        return QuasiNewtonState(w, p, gradient, value, s.factor, moves, bends, s.step + 1, residual)
+        return QuasiNewtonState(
+            w, p, gradient, value, s.factor, moves, bends, s.step + 1, residual, s.floor
+        )
 
     def finish(self, problem: Problem, state: QuasiNewtonState) -> LinearFunction:
         coef = state.w[:-1].T.astype(problem.dtype)

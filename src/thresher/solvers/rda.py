@@ -29,7 +29,7 @@ from thresher.penalties import Penalty
 from thresher.solvers import driver
 from thresher.solvers._batch import add_rows
 from thresher.solvers._states import combined, present
-from thresher.solvers._targets import are_signs
+from thresher.solvers._targets import are_signs, with_origin, with_origin_of_stream
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
 
@@ -57,8 +57,9 @@ def _weight(gradient, beta, step, rho, penalty, j):
 
 @njit(cache=True, nogil=True)
 def _dual_averaging(
-    rows, y, weight, order, loss, penalty, gamma, rho, logarithmic, adaptive, batch, fit_bias, state
-):
+    rows, y, weight, order, loss, penalty, gamma, rho, logarithmic, adaptive, batch, fit_bias,
+    origin, state,
+):  # fmt: skip
     g, squares = state.gradient, state.squares
     bias_g, bias_squares = state.bias_gradient, state.bias_squares
     step, seen, paid = state.step, state.seen, state.paid
@@ -67,9 +68,9 @@ def _dual_averaging(
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
         beta = gamma * (1.0 + math.log(max(step, 1))) if logarithmic else gamma * math.sqrt(step)
-        bias, slope_sum = 0.0, 0.0
+        bias, slope_sum = origin, 0.0
         if fit_bias and step > 0:
-            bias = -bias_g / (gamma * (rho + math.sqrt(bias_squares)) if adaptive else beta)
+            bias -= bias_g / (gamma * (rho + math.sqrt(bias_squares)) if adaptive else beta)
         for r in range(size):
             i = order[first + r]
             p = bias
@@ -122,7 +123,7 @@ def _weights_of_group(gradient, beta, step, rho, penalty, group, block, w):
 
 @njit(cache=True, nogil=True)
 def _dual_averaging_of_groups(
-    rows, y, weight, order, loss, penalty, gamma, rho, logarithmic, batch, fit_bias, state
+    rows, y, weight, order, loss, penalty, gamma, rho, logarithmic, batch, fit_bias, origin, state
 ):
     """As ``_dual_averaging``, not adaptive, with the weights of the touched groups in ``w``."""
     g, bias_g, step = state.gradient, state.bias_gradient, state.step
@@ -133,7 +134,7 @@ def _dual_averaging_of_groups(
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
         beta = gamma * (1.0 + math.log(max(step, 1))) if logarithmic else gamma * math.sqrt(step)
-        bias = -bias_g / beta if fit_bias and step > 0 else 0.0
+        bias = origin - (bias_g / beta if fit_bias and step > 0 else 0.0)
         slope_sum = 0.0
         for r in range(size):
             i = order[first + r]
@@ -195,6 +196,7 @@ class _DualAveraging(Solver):
 
     gamma: float | None
     rho: float
+    origin: float | None = None
 
     def _terms(self) -> tuple[float, float, bool, bool]:
         return self.gamma or 1.0, self.rho, getattr(self, "growth", "root") == "log", self.adaptive
@@ -208,15 +210,19 @@ class _DualAveraging(Solver):
             raise ValueError(f"{name}: rho must be at least 0, got {self.rho}")
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        solver = with_origin(self, problem, chunk)
         if self.gamma is not None:
-            return self, problem
+            return solver, problem
         norm = math.sqrt(mean_sqnorm(chunk) + 1e-12)
         scale = 1.0 if self.adaptive else norm
         gammas = [scale * m for m in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)]
         # Of few rows of a rare class nothing is learned but the other one, best by short steps.
         rarer = _RARER if are_signs(chunk) else 0
-        candidates = driver.variants(self, "gamma", gammas)
+        candidates = driver.variants(solver, "gamma", gammas)
         return driver.best_on_sample(candidates, problem, chunk, rarer=rarer), problem
+
+    def for_stream(self, problem: Problem) -> Solver:
+        return with_origin_of_stream(self, self.gamma is not None)
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> DualState:
         d = problem.n_features
@@ -227,25 +233,25 @@ class _DualAveraging(Solver):
             gamma, rho, logarithmic, _ = self._terms()
             return DualState(*_dual_averaging_of_groups(
                 *chunk, problem.loss, problem.penalty, gamma, rho, logarithmic, self.batch,
-                problem.fit_intercept, state,
+                problem.fit_intercept, self.origin or 0.0, state,
             ))  # fmt: skip
         return DualState(*_dual_averaging(
             *chunk, problem.loss, problem.penalty, *self._terms(), self.batch,
-            problem.fit_intercept, state,
+            problem.fit_intercept, self.origin or 0.0, state,
         ))  # fmt: skip
 
     def finish(self, problem: Problem, state: DualState) -> LinearFunction:
         w = np.zeros(problem.n_features)
         if state.step == 0:
-            return LinearFunction(w.astype(problem.dtype), 0.0)
+            return LinearFunction(w.astype(problem.dtype), self.origin or 0.0)
         gamma, rho, logarithmic, adaptive = self._terms()
         _weights(state, problem.penalty, gamma, rho, logarithmic, adaptive, w)
         if adaptive:
             beta = gamma * (rho + math.sqrt(state.bias_squares))
         else:
             beta = gamma * (1.0 + math.log(state.step) if logarithmic else math.sqrt(state.step))
-        bias = -state.bias_gradient / beta if problem.fit_intercept else 0.0
-        return LinearFunction(w.astype(problem.dtype), bias)
+        bias = (self.origin or 0.0) - state.bias_gradient / beta
+        return LinearFunction(w.astype(problem.dtype), bias if problem.fit_intercept else 0.0)
 
     def merge(self, problem: Problem, states: Any, base: DualState, weights: Any) -> DualState:
         """g = g_base + sum_k (g_k - g_base), likewise the squares, and t = t_base + sum_k (t_k -
@@ -274,6 +280,9 @@ class RDA(_DualAveraging):
         "log" is for a strongly convex penalty such as the elastic net.
     batch : int, default=1
         Rows per update.
+    origin : float or None, default=None
+        Where the bias starts.  None: at the mean target where targets are numbers, else at zero; in
+        a stream with gamma given, at zero.
 
     Examples
     --------
@@ -290,6 +299,7 @@ class RDA(_DualAveraging):
     space = {"gamma": Float(0.01, 100.0, log=True)}
     growth: str = "root"
     batch: int = 1
+    origin: float | None = None
     penalty_needs = frozenset()  # every penalty has a proximal map, of coordinates or of groups
 
     def check(self, problem: Problem) -> None:
@@ -314,6 +324,9 @@ class AdaptiveRDA(_DualAveraging):
         What every H_j starts from; positive.
     batch : int, default=1
         Rows per update.
+    origin : float or None, default=None
+        Where the bias starts.  None: at the mean target where targets are numbers, else at zero; in
+        a stream with gamma given, at zero.
 
     Examples
     --------
@@ -329,6 +342,7 @@ class AdaptiveRDA(_DualAveraging):
     rho: float = 1.0
     space = {"gamma": Float(0.01, 100.0, log=True), "rho": Float(1e-3, 10.0, log=True)}
     batch: int = 1
+    origin: float | None = None
     adaptive = True
 
     def check(self, problem: Problem) -> None:

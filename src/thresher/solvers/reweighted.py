@@ -31,6 +31,7 @@ from thresher.dimensions import Float
 from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers._states import combined, present
+from thresher.solvers._targets import with_origin, with_origin_of_stream
 from thresher.solvers.auto import largest_useful_strength
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
@@ -100,7 +101,7 @@ class ReweightedState(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _reweighted(rows, y, weight, order, loss, rule, bias_scale, batch, fit_bias, state):
+def _reweighted(rows, y, weight, order, loss, rule, bias_scale, batch, fit_bias, origin, state):
     w, g, thetas, since = state.w, state.gradient, state.thetas, state.since
     active, place, n_active = state.active, state.place, state.n_active
     bias_g, bias, peak = state.bias_gradient, state.bias, state.peak
@@ -147,7 +148,7 @@ def _reweighted(rows, y, weight, order, loss, rule, bias_scale, batch, fit_bias,
             else:
                 a += 1
         if fit_bias:
-            bias = -bias_g / (bias_scale * math.sqrt(step))
+            bias = origin - bias_g / (bias_scale * math.sqrt(step))
     return w, g, thetas, since, active, place, n_active, bias_g, bias, peak, step, seen, paid
 
 
@@ -174,6 +175,14 @@ class _Reweighted(Solver):
     index_fields = frozenset({"active", "place"})
     sum_fields = frozenset({"gradient", "bias_gradient", "step", "seen", "paid"})
     epsilon: float | None
+    origin: float | None = None
+
+    def for_stream(self, problem: Problem) -> Solver:
+        return with_origin_of_stream(self, self._has_steps())
+
+    def _has_steps(self) -> bool:
+        """Whether all that sets the length of a step was given."""
+        raise NotImplementedError
 
     def rule(self, problem: Problem) -> Term:
         raise NotImplementedError
@@ -188,13 +197,13 @@ class _Reweighted(Solver):
         d = problem.n_features
         return ReweightedState(
             np.zeros(d), np.zeros(d), np.ones(d), np.ones(d, np.int64), np.zeros(d, np.int64),
-            np.full(d, -1, np.int64), 0, 0.0, 0.0, 0.0, 0, 0, 0.0,
+            np.full(d, -1, np.int64), 0, 0.0, self.origin or 0.0, 0.0, 0, 0, 0.0,
         )  # fmt: skip
 
     def update(self, problem: Problem, state: ReweightedState, chunk: Chunk) -> ReweightedState:
         return ReweightedState(*_reweighted(
             *chunk, problem.loss, self.rule(problem), self.bias_scale(), self.batch,
-            problem.fit_intercept, state,
+            problem.fit_intercept, self.origin or 0.0, state,
         ))  # fmt: skip
 
     def check_state(self, problem: Problem, state: ReweightedState) -> None:
@@ -242,6 +251,7 @@ class _Reweighted(Solver):
         merged.active[: active.size] = active
         merged.place[active] = np.arange(active.size)
         bias = -merged.bias_gradient / (self.bias_scale() * math.sqrt(merged.step))
+        bias += self.origin or 0.0
         return merged._replace(
             n_active=active.size, bias=bias if problem.fit_intercept else 0.0,
             peak=max(s.peak for s in states),
@@ -269,6 +279,9 @@ class ReweightedL1(_Reweighted):
         The threshold strength / epsilon as a share of the largest mean gradient at zero; epsilon
         follows from it and from the strength.  Beyond 1 a weight once zero never returns.  Searches
         try it in place of epsilon, which means something else at every strength.
+    origin : float or None, default=None
+        Where the bias starts.  None: at the mean target where targets are numbers, else at zero; in
+        a stream with gamma given, at zero.
 
     Examples
     --------
@@ -287,6 +300,7 @@ class ReweightedL1(_Reweighted):
     space = {"gamma": Float(0.01, 100.0, log=True), "hold": Float(1e-3, 1.0, log=True)}
     batch: int = 1
     hold: float | None = None
+    origin: float | None = None
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -300,6 +314,7 @@ class ReweightedL1(_Reweighted):
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
         solver = self if self.hold is None else self._holding(self.hold, problem, chunk)
+        solver = with_origin(solver, problem, chunk)
         if self.gamma is not None:
             return solver, problem
         norm = math.sqrt(mean_sqnorm(chunk) + 1e-12)
@@ -319,6 +334,9 @@ class ReweightedL1(_Reweighted):
 
     def bias_scale(self) -> float:
         return self.gamma or 1.0
+
+    def _has_steps(self) -> bool:
+        return self.gamma is not None and self.hold is None
 
     def polish(self, problem: Problem, state: ReweightedState, chunk: Chunk) -> ReweightedState:
         held = _strength(problem) / self.epsilon
@@ -354,6 +372,9 @@ class ReweightedL2(_Reweighted):
         Use the mean of all Theta or only the newest.
     batch : int, default=1
         Rows per update.
+    origin : float or None, default=None
+        Where the bias starts.  None: at the mean target where targets are numbers, else at zero; in
+        a stream with epsilon given, at zero.
 
     Examples
     --------
@@ -372,6 +393,7 @@ class ReweightedL2(_Reweighted):
     average_weights: bool = True
     space = {"epsilon": Float(1e-2, 1e4, log=True), "truncate": Float(1e-6, 1e-1, log=True)}
     batch: int = 1
+    origin: float | None = None
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -385,12 +407,16 @@ class ReweightedL2(_Reweighted):
         _strength(problem)
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        solver = with_origin(self, problem, chunk)
         if self.epsilon is not None:
-            return self, problem
+            return solver, problem
         n, length = chunk.order.size, max(mean_sqnorm(chunk), 1e-12)
         weak, calm = 1000.0 * min(n, problem.n_features), float(self.default_passes * n)
         _, reweight = self._strengths(problem)
-        return replace(self, epsilon=(reweight or 1.0) * min(weak, calm) / length), problem
+        return replace(solver, epsilon=(reweight or 1.0) * min(weak, calm) / length), problem
+
+    def _has_steps(self) -> bool:
+        return self.epsilon is not None
 
     def _strengths(self, problem: Problem) -> tuple[float, float]:
         """Of the ridge, and of the reweighted part."""

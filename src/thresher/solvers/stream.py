@@ -83,6 +83,9 @@ class Stream:
     def is_sound(self) -> bool:
         return self.solver.is_sound(self.problem, self.state)
 
+    def is_at_bound(self) -> bool:
+        return self.solver.is_at_bound(self.problem, self.state)
+
     def is_done(self, residual: float) -> bool:
         return self.solver.is_done(self.problem, self.state, residual)
 
@@ -141,6 +144,9 @@ class Streams:
 
     def is_sound(self) -> bool:
         return all(part.is_sound() for part in self.parts)
+
+    def is_at_bound(self) -> bool:
+        return any(part.is_at_bound() for part in self.parts)
 
     def is_done(self, residual: float) -> bool:
         return all(part.is_done(residual) for part in self.parts)

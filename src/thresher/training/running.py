@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher.estimators.feed import stream_chunk
 from thresher.registry import TASKS
 from thresher.solvers import Status, driver
 from thresher.training.checkpoint import Checkpointer
@@ -18,6 +19,7 @@ from thresher.training.job import Job
 __all__ = ["OnLearning", "run_job"]
 
 _GLANCE_SECONDS, _GLANCE_ROWS = 1.0, 2000  # how often to look at how many held-out rows
+_FEWEST_JUDGES = 100  # held-out rows that can tell whether a model is of any use
 
 #: told rows learned from, passes done and the size of the model
 OnLearning = Callable[[int, int, int], None]
@@ -40,10 +42,28 @@ def run_job(
         function = watch.sound
     elif job.patience.best is not None and status is not Status.INTERRUPTED:
         function = job.patience.best
+    status = _judged(estimator, intake, job, function, status)
     estimator.keep(function, status, max(job.place.passes, 1), feed.stream)
     if checkpointer is not None and status is not Status.INTERRUPTED:
         checkpointer.remove()
     return status
+
+
+def _judged(estimator: Any, intake: Intake, job: Job, function: Any, status: Status) -> Status:
+    """What is to be said of the function, where two samples of the rows agree about it.
+
+    The first rows were learned from but may be unlike the others; those held out are spread over
+    all rows.
+    """
+    feed, held, verdicts = job.feed, intake.hold.batch(), set()
+    enough = held is not None and held.size >= _FEWEST_JUDGES
+    for rows in (intake.sample, held) if enough else (intake.sample,):
+        assert rows is not None
+        assert rows.y is not None
+        targets, _ = estimator.coded(rows.y)
+        chunk = stream_chunk(rows.rows, targets, job.weights.of(rows.y, rows.weight))
+        verdicts.add(estimator.judged(status, feed.stream, chunk, function, feed.front))
+    return verdicts.pop() if len(verdicts) == 1 else status
 
 
 class _Watch:

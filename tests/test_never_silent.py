@@ -1,0 +1,351 @@
+"""No model is silently useless: every fit of awkward data is sensible or says that it is not.
+
+A product of solvers, losses and shapes of data.  What is sensible is told by scikit-learn on
+standardised features: at most half-way from its training error to that of a constant.
+"""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+
+from thresher import (
+    BudgetedClassifier,
+    BudgetedRegressor,
+    KernelClassifier,
+    KernelRegressor,
+    LinearClassifier,
+    LinearRegressor,
+    MultiHyperplaneClassifier,
+    Status,
+    train,
+)
+from thresher._rows import as_rows
+from thresher.losses import Hinge
+from thresher.penalties import L2
+from thresher.registry import LOSSES, SOLVERS
+from thresher.solvers import ASSET, DropoutPegasos, Pegasos, Problem, driver
+
+SILENT = (Status.CONVERGED, Status.COMPLETED, Status.EARLY_STOPPED)
+CLASSIFICATION = [name for name in LOSSES if "classification" in LOSSES[name].tasks]
+REGRESSION = [name for name in LOSSES if "regression" in LOSSES[name].tasks]
+
+
+class Shape(NamedTuple):
+    """Awkward rows, and targets that a linear function of them tells."""
+
+    X: np.ndarray
+    p: np.ndarray  # for classes: positive beyond ``cut``; for numbers: the target
+    cut: float = 0.0
+
+
+def _plain(n=200, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, d))
+    return rng, Z, Z @ np.array([2.0, -1.0, 0.5, *np.zeros(d - 3)]) + 0.3 * rng.normal(size=n)
+
+
+def _affine(offset, scale):
+    def make():
+        _, Z, p = _plain()
+        return Shape(offset + scale * Z, p)
+
+    return make
+
+
+def _mixed():
+    _, Z, p = _plain(d=12)
+    return Shape(Z * np.logspace(3, 6, 12), p)
+
+
+def _imbalanced():
+    _, Z, p = _plain(n=2002)
+    return Shape(Z, p, float(np.sort(p)[-3]))
+
+
+def _repeated_rows():
+    _, Z, p = _plain(n=20)
+    return Shape(np.tile(Z, (10, 1)), np.tile(p, 10))
+
+
+def _repeated_columns():
+    _, Z, p = _plain()
+    return Shape(np.hstack([Z, Z, 2.0 * Z]), p)
+
+
+def _constant_columns():
+    _, Z, p = _plain()
+    return Shape(np.column_stack([Z, np.full(200, 7.0), np.zeros(200)]), p)
+
+
+def _nearly_constant_column():
+    rng, Z, p = _plain()
+    return Shape(np.column_stack([Z, 1e6 + 1e-6 * rng.normal(size=200)]), p)
+
+
+def _wide():
+    _, Z, p = _plain(n=40, d=400)
+    return Shape(Z, p)
+
+
+def _two_rows():
+    return Shape(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, -1.0]]), np.array([1.5, -0.5]))
+
+
+def _large_targets():
+    _, Z, p = _plain()
+    return Shape(Z, 1e6 * (p + 1.0), 1e6)
+
+
+def _far_targets():
+    _, Z, p = _plain()
+    return Shape(Z, p + 1e6, 1e6)
+
+
+def _heavy_tail():
+    rng, Z, p = _plain()
+    return Shape(np.column_stack([Z, rng.standard_cauchy(200) ** 3]), p)
+
+
+SHAPES = {
+    "offset 1e-6": _affine(1e-6, 1.0),
+    "offset 1e3": _affine(1e3, 1.0),
+    "offset 1e6": _affine(1e6, 1.0),
+    "offset 1e9": _affine(1e9, 1.0),
+    "scale 1e-9": _affine(0.0, 1e-9),
+    "scale 1e-3": _affine(0.0, 1e-3),
+    "scale 1e4": _affine(0.0, 1e4),
+    "scale 1e9": _affine(0.0, 1e9),
+    "mixed scales": _mixed,
+    "1 : 1000": _imbalanced,
+    "repeated rows": _repeated_rows,
+    "repeated columns": _repeated_columns,
+    "constant columns": _constant_columns,
+    "nearly constant column": _nearly_constant_column,
+    "wide": _wide,
+    "two rows": _two_rows,
+    "large targets": _large_targets,
+    "far targets": _far_targets,
+    "heavy tail": _heavy_tail,
+}
+
+
+def outcome(model, shape, regression):
+    """ "sensible", what was said or "refused"; "SILENT" is what must not be."""
+    X = shape.X
+    y = shape.p if regression else (shape.p > shape.cut).astype(int)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            model.fit(X, y)
+        except ValueError:
+            return "refused"
+    told = model.predict(X)
+    Z = StandardScaler().fit_transform(X)
+    measures = [lambda e: e**2, abs] if regression else [lambda e: e != 0]
+    if regression:
+        references = Ridge(1.0).fit(Z, y).predict(Z), y.mean()
+    else:
+        references = LogisticRegression().fit(Z, y).predict(Z), np.bincount(y).argmax()
+    for measure in measures:  # robust losses leave single rows far off
+        error, peer, constant = (float(np.mean(measure(p - y))) for p in (told, *references))
+        if error <= max(0.5 * (peer + constant), peer):
+            return "sensible"
+    spoken = any(str(model.status_) in str(w.message) for w in heard)
+    return model.status_.name if model.status_ not in SILENT and spoken else "SILENT"
+
+
+def fitted(solver, loss, name, regression):
+    estimator = LinearRegressor if regression else LinearClassifier
+    return outcome(estimator(loss, solver=solver, random_state=0), SHAPES[name](), regression)
+
+
+def usual_loss(solver, regression):
+    """One that the solver takes."""
+    if solver == "smoothed_newton":
+        return "epsilon_insensitive" if regression else "hinge"
+    return "least_squares" if regression or solver == "least_squares" else "logistic"
+
+
+# Each solver meets each shape once, with numbers or with classes; 400 features cost two of them
+# tens of seconds.
+QUICK = [
+    (solver, name, bool((s + k) % 2))
+    for s, solver in enumerate(SOLVERS)
+    for k, name in enumerate(SHAPES)
+    if not (name == "wide" and solver in ("smoothed_newton", "weighted_pegasos"))
+]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_on_every_shape(solver):
+    for own, name, regression in QUICK:
+        if own == solver:
+            found = fitted(solver, usual_loss(solver, regression), name, regression)
+            assert found not in ("SILENT", "refused"), (name, regression)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_and_loss_on_every_shape(solver, regression):
+    for loss in REGRESSION if regression else CLASSIFICATION:
+        found = {name: fitted(solver, loss, name, regression) for name in SHAPES}
+        assert "SILENT" not in found.values(), (loss, found)
+
+
+OTHERS = {
+    "nystroem": lambda: KernelClassifier(n_components=50, random_state=0),
+    "forest": lambda: KernelClassifier(map="forest", n_components=20, random_state=0),
+    "boosted": lambda: KernelRegressor(map="boosted", random_state=0),
+    "nystroem, numbers": lambda: KernelRegressor(n_components=50, random_state=0),
+    "kernel pegasos": lambda: KernelClassifier("hinge", solver="pegasos", random_state=0),
+    "budgeted": lambda: BudgetedClassifier(budget=50, random_state=0),
+    "budgeted, numbers": lambda: BudgetedRegressor(budget=50, random_state=0),
+    "amm": lambda: MultiHyperplaneClassifier(algorithm="amm", random_state=0),
+    "gamm": lambda: MultiHyperplaneClassifier(algorithm="gamm", random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_kernel_machines_and_hyperplanes(name):
+    for shape in SHAPES:
+        model = OTHERS[name]()
+        found = outcome(model, SHAPES[shape](), model.task == "regression")
+        assert found not in ("SILENT", "refused"), shape
+
+
+# ---------------------------------------------------------------- what is not useless
+
+
+def quiet(model, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return model.fit(X, y).status_
+
+
+def test_penalty_that_was_asked_for_is_no_failure():
+    _, Z, p = _plain()
+    for solver in ("newton", "dcd", "proximal_newton"):
+        model = LinearClassifier("logistic", penalty="l2", solver=solver, alpha=100.0)
+        assert quiet(model, Z - Z.mean(axis=0), p > np.median(p)) is Status.CONVERGED
+        assert np.abs(model.coef_).max() < 0.01
+
+
+def test_nothing_to_learn_is_no_failure():
+    rng = np.random.default_rng(1)
+    X, codes = rng.normal(size=(1000, 3)), rng.integers(0, 2, 1000)
+    for solver in ("newton", "dcd", "asgd"):
+        quiet(LinearClassifier("logistic", solver=solver, random_state=0), X, codes)
+    rare = np.arange(1000) < 5  # no feature tells them
+    assert quiet(LinearClassifier("logistic"), X, rare) is Status.CONVERGED
+
+
+@pytest.mark.parametrize("solver", ["newton", "quasi_newton", "proximal_newton", "asgd", "dcd"])
+def test_equal_targets_are_no_failure(solver):
+    _, Z, _ = _plain()
+    model = LinearRegressor(solver=solver, penalty="l2", random_state=0)
+    quiet(model, Z, np.full(200, 5.0))
+    np.testing.assert_allclose(model.predict(Z), 5.0, rtol=0.03)
+
+
+@pytest.mark.parametrize("solver", ["newton", "quasi_newton", "proximal_newton"])
+@pytest.mark.parametrize("loss", ["least_squares", "huber"])
+def test_exact_fits_converge(solver, loss):
+    """The objective ends at zero, where its relative change means nothing."""
+    _, Z, _ = _plain()
+    y = Z @ np.arange(1.0, 6.0) + 7.0
+    model = LinearRegressor(loss, penalty="l2", solver=solver, alpha=0.0)
+    assert quiet(model, Z, y) is Status.CONVERGED
+    np.testing.assert_allclose(model.predict(Z), y, atol=1e-6)
+
+
+def test_direct_least_squares_reaches_any_tolerance():
+    _, Z, p = _plain()
+    model = LinearRegressor(solver="least_squares", tol=1e-10)
+    assert quiet(model, Z, p) is Status.CONVERGED
+
+
+FROM_ZERO = ["sgd", "fobos", "truncated_gradient", "rda", "adaptive_rda"]
+FROM_ZERO += ["rw_l1_rda", "rw_l2_rda"]
+
+
+@pytest.mark.parametrize("solver", FROM_ZERO)
+def test_targets_far_from_zero(solver):
+    _, Z, p = _plain()
+    model = LinearRegressor(solver=solver, random_state=0).fit(Z, 100.0 + p)
+    assert model.score(Z, 100.0 + p) > 0.95
+
+
+# ---------------------------------------------------------------- what is
+
+
+def test_scaling_is_what_helps():
+    _, Z, p = _plain()
+    X, codes = 1e-9 * Z, p > 0
+    with pytest.warns(ConvergenceWarning, match="scale=True"):
+        model = LinearClassifier("logistic").fit(X, codes)
+    assert model.status_ is Status.NO_BETTER
+    model = LinearClassifier("logistic", scale=True)
+    assert quiet(model, X, codes) is Status.CONVERGED
+    assert model.score(X, codes) > 0.9
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_samples_of_many_rows_tell(sparse):
+    """More rows than are looked at, one class of them rare; three classes likewise."""
+    _, Z, p = _plain(n=30_000)
+    for codes in (p > np.quantile(p, 0.99), np.digitize(p, [-1.0, 1.0])):
+        for offset, useless in ((0.0, False), (1e4, True)):
+            X = csr_matrix(Z + offset) if sparse else Z + offset
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = LinearClassifier("logistic", solver="asgd", random_state=0).fit(X, codes)
+            assert (model.status_ is Status.NO_BETTER) == useless
+
+
+def test_weights_on_the_ball_of_pegasos_say_so():
+    codes = np.arange(100) % 2
+    X = np.outer(2 * codes - 1, [1.0, 2.0]) + 0.1 * np.random.default_rng(0).normal(size=(100, 2))
+    model = LinearClassifier("hinge", solver="pegasos", alpha=1e-4, steps=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="bound"):
+        model.fit(X, codes)
+    assert model.status_ is Status.AT_BOUND
+    assert np.linalg.norm(model.coef_) == pytest.approx(100.0)  # 1 / sqrt(alpha)
+
+
+def test_solvers_know_when_they_are_at_their_bounds():
+    """After one long step the weights lie on the ball or the bias at the end of its box."""
+    _, Z, p = _plain()
+    chunk = driver.whole(as_rows(Z), np.where(p > 0, 1.0, -1.0))
+    problem, one = Problem(Hinge(), L2(1e-4), 5), chunk._replace(order=chunk.order[:1])
+
+    def at_bound(solver):
+        return solver.is_at_bound(problem, solver.update(problem, solver.init(problem), one))
+
+    assert at_bound(Pegasos())
+    assert at_bound(DropoutPegasos())
+    assert at_bound(ASSET(first=1e9, box=1e12))
+    assert at_bound(ASSET(first=1.0, box=0.5))
+    assert not at_bound(Pegasos(project=False))
+    assert not at_bound(ASSET(first=1.0, box=2.0))
+
+
+def test_training_from_files_says_so(tmp_path):
+    _, Z, p = _plain(n=3000)
+    path = tmp_path / "rows.csv"
+    table = np.column_stack([Z + 1e6, p > 0])
+    np.savetxt(path, table, delimiter=",", header="a,b,c,d,e,y", comments="")
+    params = {"loss": "logistic", "solver": "asgd"}
+
+    def trained(scale):
+        return train(path, target="y", memory=1, passes=2, params=params | {"scale": scale})
+
+    assert trained(False).training["status"] == "NO_BETTER"
+    assert "scale=True" in trained(False).training["advice"]
+    assert trained(True).training["status"] == "COMPLETED"
