@@ -219,9 +219,12 @@ AWKWARD = {  # rows, targets, and how many of them the optimum gets right at lea
 def test_awkward_shapes(solver, case):
     rows, y, optimum = AWKWARD[case]
     model = LinearClassifier("squared_hinge", penalty="l2", solver=solver, random_state=0)
-    usable(model.fit(rows, y), rows)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "LinearClassifier: no better than a constant")
+        usable(model.fit(rows, y), rows)
     exact = solver in ("newton", "dcd")
-    assert model.status_ is (Status.CONVERGED if exact else Status.COMPLETED)
+    honest = (Status.COMPLETED, Status.NO_BETTER)  # where there is nothing but the constant
+    assert model.status_ in ((Status.CONVERGED,) if exact else honest)
     assert model.score(rows, y) >= optimum - (0.01 if exact else 0.1)
 
 

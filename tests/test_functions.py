@@ -1,10 +1,12 @@
 """Functions of every kind obey one protocol: see ``thresher.functions``."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from thresher.functions import Expansion, LinearFunction, MappedFunction, Planes, Units
 from thresher.functions.base import bytes_of
@@ -44,7 +46,9 @@ def mapped(name, units, outputs):
     made = copy.deepcopy(SMALL[name]) if name in SMALL else MAPS[name]()
     if hasattr(made, "random_state"):
         made.set_params(random_state=0)
-    made.learn(X if units is None else units.matrix(X), Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of a stack's members: Y is noise
+        made.learn(X if units is None else units.matrix(X), Y)
     linear = LinearFunction(numbers(outputs, made.width), numbers(outputs))
     return MappedFunction.folded(made, linear, D, units)
 

@@ -16,6 +16,8 @@ from thresher.artifacts.container import BadFile
 from thresher.training import Training, run, session
 from thresher.training.checkpoint import Checkpointer, Every
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*no better than a constant")
+
 BAD_MODEL = 4
 
 

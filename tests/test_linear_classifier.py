@@ -235,6 +235,7 @@ def test_stream_of_several_classes(solver):
         np.testing.assert_allclose(whole.coef_[c], alone.coef_[0], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*no better than a constant")
 def test_one_pass_in_order_is_a_stream(data):
     """Of a solver whose steps do not depend on a planned end."""
     solver = Pegasos()

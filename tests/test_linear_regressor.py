@@ -304,6 +304,7 @@ def test_wrong_nested_parameters(params, message):
         LinearClassifier(Pinball(0.3)).set_params(**params)
 
 
+@pytest.mark.filterwarnings("ignore:.*no better than a constant")
 def test_grid_search_over_nested_parameters(labels):
     search = GridSearchCV(
         LinearClassifier(Pinball(), penalty=L1(0.01), solver=RDA(gamma=2.0), random_state=0),

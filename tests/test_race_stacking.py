@@ -181,7 +181,7 @@ def test_the_best_is_taken_by_itself_where_the_smaller_model_is_preferred(clock)
 
 
 def test_automatic_estimators_stack_and_calibrate(clock):
-    model = AutoClassifier(30, learners=HALVES, random_state=0).fit(X[:600], Y10[:600])
+    model = AutoClassifier(60, learners=HALVES, random_state=0).fit(X[:600], Y10[:600])
     assert model.learner_ in TOGETHER
     assert model.best_params_["members"] == model.learner_.split(" + ")
     assert log_loss(Y10[600:], model.predict_proba(X[600:])) < 0.8

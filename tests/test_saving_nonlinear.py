@@ -54,7 +54,8 @@ MODELS = {
     "budgeted": (BudgetedClassifier(budget=20, random_state=0), X, THREE),
     "budgeted scaled": (BudgetedClassifier(budget=20, scale=True, random_state=0), X, TWO),
     "polynomial": (
-        BudgetedClassifier(Polynomial(2), budget=20, maintenance="remove", random_state=0), X, TWO),
+        BudgetedClassifier(
+            Polynomial(2, 0.01), budget=20, maintenance="remove", random_state=0), X, TWO),
     "budgeted regression": (BudgetedRegressor(budget=20, random_state=0), X, TARGET),
     "hyperplanes": (MultiHyperplaneClassifier(random_state=0), X, TWO),
     "gamm": (MultiHyperplaneClassifier("gamm", scale=True, random_state=0), X, THREE),

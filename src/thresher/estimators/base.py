@@ -48,7 +48,8 @@ _SEVERITY = [
     Status.DIVERGED,
 ]
 _WARNED = _SEVERITY[_SEVERITY.index(Status.MAX_ITER) :]
-_FINAL = (Status.INTERRUPTED, Status.ALL_ZERO, Status.DIVERGED)  # nothing more is to be said
+# Nothing more is to be said.
+_FINAL = (Status.INTERRUPTED, Status.ALL_ZERO, Status.DIVERGED, Status.MAX_ITER)
 
 _UNKNOWN = Facts()
 

@@ -49,6 +49,8 @@ _LOSS = attrgetter("loss")
 _LAST = 3.0  # fits on all rows, of the one in front, that time is kept back for
 _LOOK_AGAIN = 0.2  # of the time that is left, after which to see who is in front
 _SAFE, _BEHIND_SHARE = 0.8, 0.25  # of the time, for all the trees of who is in front, and others
+_MOST_OF = 0.75  # of the time of all learners
+_GRACE = 0.05  # of the whole time: so much later a last fit may still end
 _FOR_FOLDS = 0.6  # of the time on all rows, that judging in more folds may take
 _FEW_SETTINGS = 10  # of everyone, on fewer rows than all: the lowest of many losses is luck
 _ONE_OF_MANY = 0.05  # of the time for settings on fewer rows than all: none may need more
@@ -77,7 +79,8 @@ class Race:
         if prefer not in PREFERENCES:
             raise ValueError(f"prefer must be one of {', '.join(PREFERENCES)}, got {prefer!r}")
         self.runners = [Runner(name, clone(estimator)) for name, estimator in runners.items()]
-        self.deadline, self.rng, self.task = deadline, np.random.default_rng(seed), task
+        self.started, self.deadline, self.task = time.monotonic(), deadline, task
+        self.rng = np.random.default_rng(seed)
         self.X, self.y, self.weight = X, y, weight
         self.folds = Folds(y, task == "regression", self.rng)
         self.train = self.folds.train(0)
@@ -188,7 +191,7 @@ class Race:
     def _judge_in_folds(self, alive: list[Runner]) -> None:
         """The best settings of everyone in the other folds, as many as there is time for.
 
-        Who needs more time than all the others together is left out, if that leaves more folds.
+        Who needs three times as long as all the others together is left out, if that leaves more.
         """
         left = _FOR_FOLDS * (self._end(alive) - time.monotonic())
         cost = {runner.name: self._cost(runner) for runner in alive}
@@ -198,7 +201,7 @@ class Race:
             need = sum(cost[runner.name] for runner in alive)
             more = min(int(left / max(need, 1e-9)), self.folds.count - 1)
             slowest = alive[-1]
-            few = more < self.folds.count - 1 and cost[slowest.name] > need / 2.0
+            few = more < self.folds.count - 1 and cost[slowest.name] > _MOST_OF * need
             if not few or slowest is best:
                 break
             alive = alive[:-1]
@@ -305,12 +308,15 @@ class Race:
         """Those within two standard errors, or a share of the loss, of the best; the best first.
 
         The share falls from half at the start: flexible learners need rows to show what they can.
+        On all rows it is one: who errs twice as often may still be right where others are wrong.
         """
         here = [r for r in alive if r.best is not None and r.trials[-1].rows >= rows]
         if not here:
             return []
         here = sorted(here, key=_LOSS)
-        slack = max(2.0 * here[0].error, 0.5 * patience * here[0].loss)
+        together = self.stacks and rows == self.train.size
+        share = 1.0 if together else 0.5 * patience
+        slack = max(2.0 * here[0].error, share * here[0].loss)
         return [r for r in here if r.loss <= here[0].loss + slack]
 
     def _time_for(self, runner: Runner, params: dict[str, Any], rows: int) -> bool:
@@ -368,7 +374,8 @@ class Race:
     def _can_fit(self, members: list[Runner]) -> bool:
         """Whether there is time for a last fit of all these, if there is to be one."""
         last = sum(runner.again(self.rows) for runner in members)
-        return not self.refit or time.monotonic() + last < self.deadline
+        grace = _GRACE * (self.deadline - self.started)
+        return not self.refit or time.monotonic() + last < self.deadline + grace
 
     def _winner(self, here: list[Runner]) -> tuple[Runner, str]:
         """The best; if size counts, a smaller model where the best is not clearly better."""
