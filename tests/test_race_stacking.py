@@ -197,7 +197,8 @@ def test_numbers_are_pooled_by_a_race(clock):
     race = Race(halves, X[:300], ink[:300], None, "regression", 10.0, 0)
     outcome = race.run()
     assert outcome.name in TOGETHER
-    assert outcome.estimator.fit(X[:600], ink[:600]).score(X[600:], ink[600:]) > 0.7
+    assert outcome.misses.mean() < 0.8 * min(runner.loss for runner in race.runners)
+    assert outcome.estimator.fit(X[:600], ink[:600]).score(X[600:], ink[600:]) > 0.5
 
 
 def test_models_of_the_users_own_kind_race_alone(clock):
