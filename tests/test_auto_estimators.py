@@ -182,7 +182,7 @@ def test_more_trees_are_more_work():
     assert larger(named, {}, 1000) == {"n_components": 100}
     assert larger(given, {"map__n_components": 250}, 1000) == {"map__n_components": 400}
     assert smaller(given, {"map__n_components": 60}, 1000) == {"map__n_components": 30}
-    assert smaller(given, {"map__n_components": 30}, 1000) is None
+    assert smaller(given, {"map__n_components": 12}, 1000) is None
 
 
 def test_trees_race_unless_there_are_too_many_features():

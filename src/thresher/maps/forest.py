@@ -94,7 +94,7 @@ class ForestFeatures(LeafFeatures):
     """
 
     additive = True
-    few, least = 100, 24
+    few, least = 100, 8
     contestants = (
         Contestant(
             "forest kernel", {"map": "forest", "map__stretch": False, "map__max_features": "sqrt"},

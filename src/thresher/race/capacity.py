@@ -9,6 +9,7 @@ from thresher.dimensions import Int
 __all__ = ["capacity", "grows", "larger", "map_of", "modest", "rescaled", "smaller", "work"]
 
 _LEAST = 50
+_MANY_ROWS = 20_000  # from which on more of them do more for a forest than more trees
 
 
 class _Plain:
@@ -75,7 +76,8 @@ def modest(estimator: Any, params: dict[str, Any], rows: int) -> dict[str, Any]:
     made = map_of(estimator)
     if made is None or made.few is None:
         return params
-    return params | dict.fromkeys(capacity(estimator, rows), made.few)
+    few = made.few if rows <= _MANY_ROWS else made.few // 4
+    return params | dict.fromkeys(capacity(estimator, rows), few)
 
 
 def rescaled(params: dict[str, Any], before: int, after: int) -> dict[str, Any]:
