@@ -35,6 +35,7 @@ from thresher.race.outcome import CLEARLY_MORE, Outcome, of_runner, of_stack
 from thresher.race.proposals import Proposals
 from thresher.race.runner import Attempt, Runner
 from thresher.race.stacking import Stack, best_stack
+from thresher.registry import TASKS
 from thresher.search.significance import sign_test
 
 __all__ = ["PREFERENCES", "Race"]
@@ -82,12 +83,13 @@ class Race:
         self.started, self.deadline, self.task = time.monotonic(), deadline, task
         self.rng = np.random.default_rng(seed)
         self.X, self.y, self.weight = X, y, weight
-        self.folds = Folds(y, task == "regression", self.rng)
+        numbers = not TASKS[task].has_classes
+        self.folds = Folds(y, numbers, self.rng)
         self.train = self.folds.train(0)
         self.used = 1  # folds that settings are judged in
         self.likely: list[Runner] = []  # who would win together now
         self.proposals = Proposals(X, y, self.train, self.rng)
-        self.fits = Fitting(X, y, weight, task == "regression", jobs, on_trial, stop)
+        self.fits = Fitting(X, y, weight, numbers, jobs, on_trial, stop)
         self.rows = rows or self.y.size
         self.refit = rows is None or self.train.size < _NEARLY_ALL * rows
         self.stacks, self.prefer = stacks and prefer != "size", prefer

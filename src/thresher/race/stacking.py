@@ -47,7 +47,7 @@ def best_stack(
     members = [runner for runner in runners if runner.top and runner.top.scores is not None]
     members = _affordable(sorted(members, key=lambda runner: runner.loss), affordable)
     while len(members) > 1:
-        pool = _pooled(members, y, weight, classes)
+        pool = _pooled([_scores(runner) for runner in members], y, weight, classes)
         shares = pool.weights * [_spread(runner) for runner in members]
         shares = shares / max(float(shares.sum()), 1e-300)
         least = int(np.argmin(shares))
@@ -76,16 +76,14 @@ def _judged(
     for k in range(_PARTS):
         rest, here = part != k, part == k
         mine = None if weight is None else weight[rest]
-        some = [s[rest] for s in said]
-        found = (pool_classes if classes.size else pool_numbers)(some, y[rest], mine)
+        found = _pooled([s[rest] for s in said], y[rest], mine, classes)
         scores[here] = found.scores([s[here] for s in said])
     return Stack(members, pool, scores, _misses(scores, y, classes))
 
 
 def _pooled(
-    members: list[Runner], y: np.ndarray, weight: np.ndarray | None, classes: np.ndarray
+    said: list[np.ndarray], y: np.ndarray, weight: np.ndarray | None, classes: np.ndarray
 ) -> Pool:
-    said = [_scores(runner) for runner in members]
     return (pool_classes if classes.size else pool_numbers)(said, y, weight)
 
 
