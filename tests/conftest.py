@@ -39,6 +39,13 @@ from thresher.training.checkpoint import checkpoint_path
 settings.register_profile("thresher", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("thresher")
 
+
+@pytest.fixture(autouse=True)
+def the_same_draws_every_time():
+    """Estimators without a `random_state` draw from NumPy's global generator, as scikit-learn's."""
+    np.random.seed(0)  # noqa: NPY002
+
+
 JIT_DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "1"
 
 

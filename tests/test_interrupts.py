@@ -121,9 +121,10 @@ def test_a_race_ends_with_the_best_so_far(thresher, table, tmp_path, monkeypatch
 class Endless(BaseEstimator):
     """Its fit ends when the test does."""
 
-    released = threading.Event()
+    begun, released = threading.Event(), threading.Event()
 
     def fit(self, X, y, sample_weight=None):
+        self.begun.set()
         self.released.wait(60.0)
         return self
 
@@ -141,8 +142,8 @@ class Quick(BaseEstimator):
 def test_nobody_waits_for_fits_that_do_not_end():
     X, y, done = np.zeros((100, 1)), np.arange(100) % 2, []
     race = Race(
-        {"quick": Quick(), "endless": Endless()}, X, y, None, False, 1e9, 0, done.append, jobs=2,
-        stop=lambda: bool(done),
+        {"quick": Quick(), "endless": Endless()}, X, y, None, "classification", 1e9, 0,
+        done.append, jobs=2, stop=lambda: bool(done) and Endless.begun.is_set(),
     )  # fmt: skip
     outcome = race.run()
     assert lingering()
@@ -152,7 +153,7 @@ def test_nobody_waits_for_fits_that_do_not_end():
 def test_a_race_that_is_stopped_before_its_first_fit():
     X, y = np.zeros((100, 1)), np.arange(100) % 2
     with pytest.raises(KeyboardInterrupt):
-        Race({"endless": Endless()}, X, y, None, False, 1e9, 0, stop=lambda: True).run()
+        Race({"endless": Endless()}, X, y, None, "classification", 1e9, 0, stop=lambda: True).run()
 
 
 # ---------------------------------------------------------------- compiled functions

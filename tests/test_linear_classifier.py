@@ -335,8 +335,8 @@ def test_callback_stops_the_fit(data):
 
 def test_callbacks_name_the_class():
     events = []
-    model = LinearClassifier("hinge", solver=Pegasos(), max_iter=2, callbacks=[events.append])
-    model.fit(*IRIS)
+    options = {"max_iter": 2, "scale": True, "random_state": 0, "callbacks": [events.append]}
+    LinearClassifier("hinge", solver=Pegasos(), **options).fit(*IRIS)
     assert [(event.output, event.passes) for event in events] == [
         (c, passes) for c in range(3) for passes in (1, 2)
     ]
