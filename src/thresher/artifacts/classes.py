@@ -21,7 +21,7 @@ import numpy as np
 from thresher import functions, kernels, losses, penalties, registry, schedules, solvers
 from thresher._terms import Term
 from thresher.artifacts.container import BadFile
-from thresher.maps import leaves
+from thresher.maps import bundles, leaves
 
 __all__ = [
     "ROLES", "check_fields", "check_names", "field_names", "own_classes", "qualified",
@@ -65,7 +65,7 @@ def own_classes() -> dict[str, type]:
     ]
     return {
         qualified(cls): cls
-        for module in [losses, penalties, kernels.functions, schedules, leaves, *modules]
+        for module in [losses, penalties, kernels.functions, schedules, leaves, bundles, *modules]
         for cls in vars(module).values()
         if inspect.isclass(cls) and cls.__module__ == module.__name__ and _is_plain(cls)
     }

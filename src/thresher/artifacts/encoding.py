@@ -37,7 +37,7 @@ from thresher.artifacts.classes import (
     role_of,
 )
 from thresher.artifacts.container import BadFile
-from thresher.artifacts.upgrades import added_fields, current_name
+from thresher.artifacts.upgrades import added_fields, added_state, current_name
 from thresher.maps.base import FeatureMap
 
 __all__ = ["UnknownTerm", "decode", "encode", "kept_parameters"]
@@ -327,6 +327,7 @@ class _Decoder:
         made = _made(cls, given)
         try:
             if state is not None:
+                state = {**added_state(name), **state}
                 if state.keys() != set(cls.state_names):
                     raise BadFile(f"a {name} map needs {', '.join(cls.state_names)}")
                 made.restore(state)

@@ -11,7 +11,7 @@ from typing import Any
 
 from thresher.artifacts.container import BadFile
 
-__all__ = ["added_fields", "current_name", "upgraded"]
+__all__ = ["added_fields", "added_state", "current_name", "upgraded"]
 
 Json = dict[str, Any]
 
@@ -45,6 +45,15 @@ _ADDED: dict[str, Json] = {
 def added_fields(name: str) -> Json:
     """What a class of ours has that older files do not give, and what it was without it."""
     return _ADDED.get(name, {})
+
+
+#: what maps learned besides since files of version 2 were written
+_ADDED_STATE: dict[str, Json] = {"forest": {"bundles_": None}}
+
+
+def added_state(name: str) -> Json:
+    """What the state of a map has that older files do not give, and what it was without it."""
+    return _ADDED_STATE.get(name, {})
 
 
 def upgraded(model: Json, version: int) -> Json:

@@ -34,6 +34,7 @@ from thresher._random import generator
 from thresher._threads import threads
 from thresher.dimensions import Float, Int
 from thresher.kernels.matrices import canonical
+from thresher.maps.bundles import bundled
 from thresher.maps.leaves import (
     LeafFeatures,
     Trees,
@@ -72,6 +73,9 @@ class ForestFeatures(LeafFeatures):
         Stretch features by their quantiles before thresholds are drawn; False: they are drawn
         between the smallest and the largest value of a node, which suits features on a smooth
         scale, as those of images.
+    bundle : bool, default=True
+        Columns of zeros and ones of which every row has exactly one, as categories become, are one
+        column to the trees: the categories in the order of their mean targets.
     sample : int, default=200000
         Rows that each tree is grown on, at most; each has its own.
     n_jobs : int or None, default=None
@@ -82,6 +86,8 @@ class ForestFeatures(LeafFeatures):
     ----------
     trees_ : Trees
         The nodes of all trees, as arrays.
+    bundles_ : Bundles or None
+        Which columns are one to the trees.
 
     Examples
     --------
@@ -94,6 +100,7 @@ class ForestFeatures(LeafFeatures):
     """
 
     additive = True
+    state_names = ("trees_", "bundles_")
     few, least = 100, 8
     contestants = (
         Contestant(
@@ -113,6 +120,7 @@ class ForestFeatures(LeafFeatures):
         min_leaf: int = 1,
         max_features: Any = "auto",
         stretch: bool = True,
+        bundle: bool = True,
         sample: int = 200_000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -121,6 +129,7 @@ class ForestFeatures(LeafFeatures):
         self.min_leaf = min_leaf
         self.max_features = max_features
         self.stretch = stretch
+        self.bundle = bundle
         self.sample = sample
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -132,8 +141,10 @@ class ForestFeatures(LeafFeatures):
         y = self._grown_with(y)
         from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor  # slow to import
 
-        options, seed = self._checked_options(X.shape[1]), self._seed()
         self.refuse_blurred(X)
+        self.bundles_ = bundled(X, y) if self.bundle else None
+        X = X if self.bundles_ is None else self.bundles_.rows(X)
+        options, seed = self._checked_options(X.shape[1]), self._seed()
         X, levels = _for_growing(X, seed, self.stretch)
         cls = ExtraTreeRegressor if y.dtype.kind == "f" else ExtraTreeClassifier
 

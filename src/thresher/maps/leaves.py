@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -21,6 +21,7 @@ from thresher._threads import threads
 from thresher.functions.base import require
 from thresher.kernels.gram import blocks
 from thresher.maps.base import Circumstances, FeatureMap
+from thresher.maps.bundles import Bundles
 from thresher.solvers import DualDescent, Solver
 from thresher.solvers.base import takes
 
@@ -129,9 +130,10 @@ class LeafFeatures(FeatureMap):
     by_entries = True
     uses_kernel = False
     unit = "leaves"
-    state_names = ("trees_",)
+    state_names: ClassVar[tuple[str, ...]] = ("trees_",)
     n_jobs: int | None
     trees_: Trees
+    bundles_: Bundles | None = None  # of columns, where the map makes such
 
     def _grown_with(self, y: np.ndarray | None) -> np.ndarray:
         if y is None:
@@ -177,8 +179,9 @@ class LeafFeatures(FeatureMap):
         together = max(min(_TOGETHER // max(X.shape[1], 1), n), 1)
 
         def sent(part: slice) -> None:
-            block = np.zeros((together, X.shape[1]), dtype=np.float32)
-            _leaves(as_rows(X[part]), block, *self.trees_, out[part])
+            rows = X[part] if self.bundles_ is None else self.bundles_.rows(X[part])
+            block = np.zeros((together, rows.shape[1]), dtype=np.float32)
+            _leaves(as_rows(rows), block, *self.trees_, out[part])
 
         ends = np.linspace(0, n, threads(self.n_jobs) + 1).astype(int)
         parts = [slice(*pair) for pair in pairwise(ends)]
@@ -197,7 +200,7 @@ class LeafFeatures(FeatureMap):
 
     @property
     def size(self) -> int:
-        return sum(int(np.count_nonzero(part)) for part in self.trees_)
+        return sum(int(np.count_nonzero(part)) for part in (*self.trees_, *(self.bundles_ or ())))
 
     def describe(self) -> str:
         return f"{self.trees_.roots.size} trees"
@@ -209,7 +212,10 @@ class LeafFeatures(FeatureMap):
 
     def check(self, features: int, width: int) -> None:
         require(isinstance(self.trees_, Trees), "the trees are missing")
-        self.trees_.check(features)
+        if self.bundles_ is not None:
+            require(isinstance(self.bundles_, Bundles), "the bundles of columns are damaged")
+            self.bundles_.check(features)
+        self.trees_.check(features if self.bundles_ is None else self.bundles_.width)
         threads(self.n_jobs)  # predicting asks for them
         require(self.trees_.leaves == width, "coef_ does not fit the leaves of the trees")
 
@@ -225,6 +231,8 @@ class LeafFeatures(FeatureMap):
         graph.reserve(40 * trees.feature.size + (16 + 8 * votes.shape[0]) * votes.shape[1])
         numbers = trees.onnx_attributes()
         single = graph.single(rows)
+        if self.bundles_ is not None:
+            single = graph.add("MatMul", single, graph.constant(self.bundles_.matrix.toarray()))
         number = graph.add("TreeEnsembleRegressor", single, domain="ai.onnx.ml", **numbers)
         leaf = graph.add("Add", graph.whole(number), graph.constant(trees.first_leaves()))
         found = graph.add("Gather", graph.constant(votes.T), leaf, axis=0)
