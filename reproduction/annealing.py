@@ -97,7 +97,8 @@ the rest by a simplex from the best, which is how the other sections tune where 
 simplex. Steps over the edge of a range end on it in all of them. TPE is Optuna's with its defaults,
 *random* is uniform. What a search reaches is judged, not what it generalises to."""
 REMARKS = """\
-- The functions are steps of a fold's error, rough and flat: near the best, searches differ little."""
+- The functions are steps of a fold's error, rough and flat: near the best, searches
+  differ little."""
 
 
 def run(settings: Settings) -> str:

@@ -138,7 +138,8 @@ a printed counterpart. One run each, CPU seconds; the width γ is that with whic
 errs least on a fifth of 10,000 training rows, λ our defaults, models averaged where our default is
 to average."""
 BUDGET_REMARKS = """\
-- The linear error of the round digits is near the printed one: Table 5.2 seems to be of that task."""
+- The linear error of the round digits is near the printed one: Table 5.2 seems to be of that
+  task."""
 
 
 def run(settings: Settings) -> str:
