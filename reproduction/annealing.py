@@ -101,9 +101,9 @@ REMARKS = """\
 - Ours reaches lower values than annealing as published with so few evaluations. Most of that comes
   from the pull towards the best chain; choosing among candidates, which was found to help on the
   elastic nets of other sets, gains nothing on these functions.
-- The simplex gains as much again: annealing alone is behind TPE on these functions, with the simplex
-  (the package's default) it ranks like TPE, though with a larger mean excess. Annealing as published
-  is no better than random search here: it is made for thousands of evaluations, and forty are five
+- The simplex gains further: annealing alone is behind TPE on these functions, with the simplex (the
+  package's default) it ranks like TPE, though with a larger mean excess. Annealing as published is
+  no better than random search here: it is made for thousands of evaluations, and forty are five
   starts and seven steps of each chain.
 - The functions are errors of five folds, rough and flat: differences of some tenths of a point say
   little about the error of new rows."""
