@@ -59,7 +59,7 @@ REMARKS = """\
 - The toy's hinge is as good as its pinball losses, and both are at the best possible error (see the
   label-noise section, also for the published errors below it, which cannot be reached with as many
   labels flipped as the text says): the published gain of pinball over hinge is not found. The
-  hinge's 38.8 % with random landmarks and 35 % flipped are one run that learned nothing.
+  hinge's 38.8 % with random landmarks and 35 % flipped are one run of ten that errs on some 65 %.
 - Magic's order of the losses (hinge best with k = 10 %, all alike with k = 1) is as published.
 - The last iterate of few steps and the mean-residual bias are rough functions of λ and σ: a step
   in either moves Magic by some points, so the search weighs as much as the loss does."""
