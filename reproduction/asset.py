@@ -14,7 +14,7 @@ from benchmarks import data as sets
 
 from reproduction import data
 from reproduction.protocol import Settings
-from reproduction.report import missing, table
+from reproduction.report import Absent, missing, table
 from thresher import KernelClassifier
 from thresher._rows import Dense
 from thresher.losses import Hinge
@@ -55,6 +55,13 @@ TASKS = {
     "COVTYPE": Task(464_809, 58_101, 3.0, 1.0, 13.82, {512: 18.24, 1024: 16.52},
                     {512: (697.2, 585.7), 1024: (2259.4, 2063.9)}, 30, 0.1),
 }  # fmt: skip
+ABSENT = [
+    Absent("CCAT (of RCV1)", "Tables 3.1, 3.2, Figure 3.1", folder="rcv1"),
+    Absent("MNIST-E (elastic deformations, a million rows)", "Tables 3.1, 3.3", folder="mnist_e"),
+    Absent(
+        "CPSP, CPNY, LASVM", "Table 3.2, columns", "other authors' programs, not installed here"
+    ),
+]
 FILES = {"ADULT": "a9a", "MNIST": "mnist", "IJCNN": "ijcnn1", "COVTYPE": "covtype"}
 INTRO = """\
 Gaussian kernel, C = 1 / (λ m) and width as published, no bias, Nyström features of s uniform

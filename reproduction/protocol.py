@@ -1,9 +1,8 @@
 """How every experiment is run: random splits, normalisation, tuning by cross-validation, a fit.
 
-The published results were tuned by coupled simulated annealing from five starts and tenfold
-cross-validation; search ranges and the number of evaluations were not printed.  In its place
-stands a seeded random search over log-uniform ranges, whose second half is drawn around the best
-point so far.
+The published results were tuned by coupled simulated annealing from five starts, in some chapters
+followed by a simplex, and tenfold cross-validation; so are these (``reproduction.tuning``).  Search
+ranges and the number of evaluations were not printed.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reproduction.data import Binary
+from reproduction.tuning import Params, Ranges, tuned
 from thresher._rows import Dense
 from thresher.losses import Hinge
 from thresher.solvers import driver
 from thresher.solvers.base import Problem
 
-Params = dict[str, float]
 LONG_PASS = 20_000
 Maker = Callable[[Params], tuple[Any, Any]]  # hyper-parameters -> solver, penalty
 
@@ -39,7 +38,7 @@ class Method(NamedTuple):
     """A learner and the ranges its hyper-parameters are looked for in."""
 
     name: str
-    ranges: dict[str, tuple[float, float]]
+    ranges: Ranges
     make: Maker
 
 
@@ -145,29 +144,24 @@ class CrossValidation:
         return total / len(self.folds)
 
 
-def search(method: Method, score: CrossValidation, budget: int, seed: int) -> Params:
-    """The best of ``budget`` points: half uniform in the logarithms, half near the best so far."""
-    rng = np.random.default_rng((seed, 2))
-    low, high = np.log(np.array(list(method.ranges.values()))).T
-    best, best_score = (low + high) / 2.0, np.inf
-    for trial in range(budget):
-        point = rng.uniform(low, high)
-        if trial >= budget // 2:
-            point = np.clip(best + 0.1 * (high - low) * rng.standard_normal(low.size), low, high)
-        value = score(*method.make(_named(method, point)))
-        if value < best_score:
-            best, best_score = point, value
-    return _named(method, best)
-
-
-def _named(method: Method, point: np.ndarray) -> Params:
-    return {name: float(np.exp(x)) for name, x in zip(method.ranges, point, strict=True)}
+def search(
+    method: Method, score: Callable[..., float], budget: int, seed: int, simplex: bool = True
+) -> Params:
+    """The best of ``budget`` points, by coupled annealing and, where asked for, a simplex."""
+    return tuned(
+        lambda params: score(*method.make(params)), method.ranges, budget, seed, simplex
+    ).params
 
 
 def tuned_fit(
-    method: Method, split: Split, trainer: Trainer, settings: Settings, final: Maker | None = None
+    method: Method,
+    split: Split,
+    trainer: Trainer,
+    settings: Settings,
+    final: Maker | None = None,
+    simplex: bool = True,
 ) -> Model:
     """Tune ``method``, then fit it (or ``final``, with larger batches) to all training rows."""
     score = CrossValidation(split.train, trainer, settings, split.seed)
-    params = search(method, score, settings.budget, split.seed)
+    params = search(method, score, settings.budget, split.seed, simplex)
     return fit(*(final or method.make)(params), split.train, trainer, split.seed)

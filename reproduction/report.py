@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reproduction import data
+
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
@@ -20,6 +22,8 @@ class Cell(NamedTuple):
     ours: np.ndarray
     published: float
     deviation: float | None = None  # published, where it is
+    fixed: bool = False  # by the method itself, whatever is learned: no agreement to be counted
+    name: str = ""  # row and column, for the list of those that were missed
 
     @property
     def difference(self) -> float:
@@ -51,16 +55,51 @@ def spread(values: np.ndarray) -> str:
 
 
 def reading(cells: Sequence[Cell], what: str = "error") -> str:
-    """One sentence about all cells of a table, favourable or not."""
-    differences = np.array([cell.difference for cell in cells])
-    near = sum(abs(cell.deviations) <= 1.0 or abs(cell.difference) < 0.05 for cell in cells)
-    return (
-        f"{what}: {near} of {len(cells)} cells within one standard deviation of the published "
+    """One sentence about the cells of a table that could differ, favourable or not."""
+    free = [cell for cell in cells if not cell.fixed]
+    left_out = len(cells) - len(free)
+    if not free:
+        return f"{what}: none of the {left_out} cells can differ"
+    differences = np.array([cell.difference for cell in free])
+    near = sum(abs(cell.deviations) <= 1.0 or abs(cell.difference) < 0.05 for cell in free)
+    text = (
+        f"{what}: {near} of {len(free)} cells within one standard deviation of the published "
         f"mean; lower than published in {int(np.sum(differences < -0.05))}, higher in "
         f"{int(np.sum(differences > 0.05))}; median difference {np.median(differences):+.1f} "
         f"points (range {differences.min():+.1f} to {differences.max():+.1f})"
     )
+    if left_out:
+        text += f"; {left_out} cells that cannot differ are left out"
+    return text
+
+
+def missed(cells: Sequence[Cell]) -> str:
+    """Which published errors were not reached, within a standard deviation, and by how much."""
+    above = [c for c in cells if c.difference >= 0.05 and c.deviations > 1.0 and not c.fixed]
+    shown = "; ".join(f"{c.name} {c.difference:+.1f}" for c in above)
+    return f"Missed by more than one standard deviation: {shown or 'none'}."
 
 
 def missing(name: str) -> str:
     return f"*{name}: data set not found (see THRESHER_DATA), skipped.*"
+
+
+class Absent(NamedTuple):
+    """A published row or column that a section does not show."""
+
+    row: str
+    printed: str  # where
+    reason: str = "not among the data"
+    folder: str | None = None  # where the data would be
+
+
+def absences(rows: Sequence[Absent]) -> str:
+    """The published rows that a section lacks, and why; nothing is missing where there are none."""
+    if not rows:
+        return "None: every published row is above."
+
+    def why(one: Absent) -> str:
+        at_hand = one.folder is not None and data.available(one.folder)
+        return "the data are at hand, but the section does not use them" if at_hand else one.reason
+
+    return table(["row", "printed in", "why"], [[one.row, one.printed, why(one)] for one in rows])

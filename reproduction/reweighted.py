@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from reproduction import data, report
-from reproduction.protocol import Method, Params, Settings, Trainer, splits, tuned_fit
+from reproduction.protocol import Method, Settings, Trainer, splits, tuned_fit
+from reproduction.tuning import Params
 from thresher.penalties import L1, L2
 from thresher.solvers import RDA, AdaptiveRDA, DropoutPegasos, Pegasos, ReweightedL1, ReweightedL2
 
@@ -63,7 +64,20 @@ METHODS = [
     Method("Pegasos", {"strength": RIDGE}, lambda p: (Pegasos(), L2(p["strength"]))),
     Method("dropout", {"strength": RIDGE}, lambda p: (DropoutPegasos(), L2(p["strength"]))),
 ]
+DENSE = ("Pegasos", "dropout")  # every weight of a column that varies is non-zero, always
 TRAINER = Trainer(kappa=0.05)
+ABSENT = [
+    *(
+        report.Absent(row, "Tables 4.2, 4.3", folder=folder)
+        for row, folder in (
+            ("CNAE-9", "cnae9"),
+            ("Semeion", "semeion"),
+            ("CT slices", "ct_slices"),
+            ("URI (URL reputation, first day)", "url"),
+        )
+    ),
+    report.Absent("RCV1: CCAT, ECAT, GCAT, MCAT", "Table 4.4", folder="rcv1"),
+]
 #: rows of the tables: which set, which class against the rest, and the printed row it stands beside
 ROWS = [
     ("Pen Digits, digit 0", "pendigits", 0),
@@ -81,14 +95,20 @@ on the training part by the published criterion (1 - κ) · error + κ · nnz/d 
 constant-1 feature in place of an intercept. Cells: ours (std over runs) vs published (std):
 difference in points, in published standard deviations.
 
-Differences of protocol: {runs} runs instead of 50; random search of {budget} points with
-{folds}-fold cross-validation on at most {rows} training rows instead of annealing with tenfold on
-all; no 1e-5 stopping test. Both digit sets are binarised "first class against the rest", which
+Tuned by coupled simulated annealing from five starts, without a simplex, as published; {budget}
+evaluations (published: not said). Differences of protocol: {runs} runs instead of 50;
+{folds}-fold cross-validation on at most {rows} training rows instead of tenfold on all; no 1e-5
+stopping test. Both digit sets are binarised "first class against the rest", which
 does not say whether that is the digit 0 or the label 1: both are shown against the same printed
-row. The share of non-zeros counts the constant feature."""
+row. The share of non-zeros counts the constant feature. Pegasos and dropout cannot make a weight
+zero, so their shares of non-zeros are shown, but not counted in the summary."""
 REMARKS = """\
 - The label 1, not the digit 0, appears to be the published "first class": digit 0 is far easier
   for a linear model than the printed errors, digit 1 lands on them.
+- What is missed is missed by less than 1.5 published deviations. The digit 1 of Pen Digits: a
+  criterion that takes 10 % fewer weights for half a point of error, and an empty model that errs on
+  10.4 % only, make the search end at models of 20 to 40 % non-zeros, where the published l1-re has
+  99 %. l1-ada on Covertype: no reason was found but the noise of ten last iterates.
 - The published l1-re is nearly dense on these sets (93–100 % non-zero) although its criterion
   rewards zeros; ours is as sparse as l1-RDA. The search here runs over λ/ε, the threshold that
   holds a zero weight at zero; a search over λ alone meets empty models at small ε, and a
@@ -110,7 +130,15 @@ def run(settings: Settings) -> str:
         problem = data.load(name, positive)
         results = _results(problem, settings)  # (runs, methods, 2)
         row = [
-            [report.Cell(results[:, m, k], *printed[name][m]) for m in range(len(METHODS))]
+            [
+                report.Cell(
+                    results[:, m, k],
+                    *printed[name][m],
+                    fixed=k == 1 and one.name in DENSE,
+                    name=f"{title} ({one.name})",
+                )
+                for m, one in enumerate(METHODS)
+            ]
             for k, printed in enumerate((ERROR, NONZERO))
         ]
         errors.append([title, f"{100 * problem.majority_error:.1f}", *row[0]])
@@ -130,6 +158,7 @@ def run(settings: Settings) -> str:
     parts += ["Non-zero weights, %:", report.table(["data", *names], nonzeros)]
     if errors:
         parts.append("Reading. " + ". ".join(report.reading(c, k) for k, c in cells.items()) + ".")
+        parts.append(report.missed(cells["error"]))
     return "\n\n".join([*parts, REMARKS, *notes])
 
 
@@ -137,6 +166,6 @@ def _results(problem: data.Binary, settings: Settings) -> np.ndarray:
     """Error and share of non-zeros in percent, for every run and method."""
     results = []
     for split in splits(problem, 0.9, settings, constant=True):
-        models = [tuned_fit(method, split, TRAINER, settings) for method in METHODS]
+        models = [tuned_fit(method, split, TRAINER, settings, simplex=False) for method in METHODS]
         results.append([(100 * m.error(split.test), 100 * m.nonzero) for m in models])
     return np.array(results)

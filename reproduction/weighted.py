@@ -17,6 +17,7 @@ from reproduction.protocol import (
     search,
     splits,
 )  # fmt: skip
+from reproduction.tuning import tuned
 from thresher._rows import Dense
 from thresher.penalties import L2, WeightedL2
 from thresher.solvers import Pegasos, driver, relevance
@@ -26,6 +27,8 @@ from thresher.solvers.base import Problem
 ROWS = [
     ("Ionosphere", "ionosphere", None, 0.9, {"10%": (16.889, 12.714, 28.922)}),
     ("Sonar", "sonar", None, 0.9, {"10%": (23.848, 28.667, 32.176)}),
+    ("Iris, setosa", "iris", 0, 0.9, {"10%": (34.933, 30.133, 61.467)}),
+    ("Iris, versicolor", "iris", 1, 0.9, {"10%": (34.933, 30.133, 61.467)}),
     ("Magic", "magic", None, 0.5, {"10%": (30.550, 23.607), "1": (32.288, 27.743)}),
     ("Shuttle", "shuttle", None, 0.5, {"10%": (21.450, 8.549), "1": (21.751, 8.598)}),
     ("Covertype", "covtype", None, 0.5, {"10%": (36.466, 32.807), "1": (36.474, 34.962)}),
@@ -34,9 +37,17 @@ ROWS = [
     ("Pen 5", "pendigits", 5, 0.5, {"10%": (9.609, 6.830), "1": (9.635, 7.059)}),
     ("Pen 6", "pendigits", 6, 0.5, {"10%": (5.835, 2.896), "1": (5.863, 2.847)}),
 ]
+ABSENT = [
+    report.Absent("Parkinsons", "Table 3.6", folder="parkinsons"),
+    report.Absent("Ecoli", "Table 3.6", folder="ecoli"),
+    report.Absent("Red Wine", "Tables 3.7, 3.8", folder="red_wine"),
+    report.Absent("White Wine", "Tables 3.7, 3.8", folder="white_wine"),
+]
 COLUMNS = ["Pegasos", "WCW", "WCW-ARD", "built-in cv", "ARD not inverted"]
+SMALL_RUNS = 4  # times as many on small sets, whose test parts have 15 to 35 rows
 LARGEST, LARGEST_TUNING = 1000, 50  # rows of a batch in the last fit, and while tuning
 RANGE = (1e-5, 100.0)
+SPREAD = 100.0  # a feature's λ is at most so many times the common one, and at least the inverse
 
 
 def pegasos(k: int) -> Pegasos:
@@ -72,17 +83,18 @@ class Weighted:
         method = Method("Pegasos", {"strength": (low, high)}, make)
         return search(method, self.score, self.settings.budget, self.split.seed)["strength"]
 
-    def _searched(self, weights: np.ndarray) -> np.ndarray:
-        """From a common weight on: change a few by random factors, keep what lowers the error."""
-        rng = np.random.default_rng((self.split.seed, 3))
-        best = self.score(pegasos(self.k_tuning), _penalty(weights))
-        for _ in range(4 * self.settings.budget):
-            some = rng.random(weights.size) < max(0.2, 2.0 / weights.size)
-            trial = weights * np.exp(some * rng.normal(0.0, 2.0, weights.size))
-            value = self.score(pegasos(self.k_tuning), _penalty(trial))
-            if value <= best:
-                best, weights = value, trial
-        return weights
+    def _searched(self, uniform: np.ndarray) -> np.ndarray:
+        """One λ per feature by annealing and simplex; one of the chains begins at the common λ."""
+        names = [str(j) for j in range(uniform.size)]
+        common = dict(zip(names, uniform.tolist(), strict=True))
+        ranges = {name: (c / SPREAD, c * SPREAD) for name, c in common.items()}
+
+        def error(params: dict[str, float]) -> float:
+            weights = np.array([params[name] for name in names])
+            return self.score(pegasos(self.k_tuning), _penalty(weights))
+
+        best = tuned(error, ranges, 4 * self.settings.budget, self.split.seed, first=common)
+        return np.array([best.params[name] for name in names])
 
     def _ard(self, inverted: bool = True) -> np.ndarray:
         """Precisions of the relevance determination, and (as printed) the variances themselves."""
@@ -126,18 +138,24 @@ determination (published for the small sets only). Two columns without a printed
 "built-in cv" is the package's coordinate-wise search (WeightedPegasos(precisions="cv")), "ARD not
 inverted" uses the learned variances as penalties, a slip in the printed method.
 
-Differences of protocol: {runs} runs instead of 50; λ by random search of {budget} points, {folds}
-folds on at most {rows} rows, batches of at most {tuning} while tuning; the d λ's of WCW by
-{changes} random changes kept when the cross-validated error does not rise; ARD gives relative
-weights whose common factor is tuned like λ; k = 10 % n is cut at {largest} rows (Shuttle and
-Covertype). With k = 1 the mean residual of the batch makes every margin exactly one and nothing is
-ever learned, so there the bias is set only at the end. Pen Digits: the named digit against the
-rest (9.6 %, the share of the digit 5 but not of the digit 4, is the published error of Pen 5)."""
+λ, and the d λ's of WCW, by coupled annealing from five starts and a simplex, as published; {budget}
+and {changes} evaluations (published: not said), each λ of WCW within a factor of {spread} of the
+common one, where one of the chains begins. Differences of protocol: {runs} runs ({small} of the
+first three sets) instead of 50; {folds} folds instead of ten, on at most {rows} rows, batches of at
+most {tuning} while tuning; ARD gives relative weights whose common factor is tuned like λ; k = 10 %
+n is cut at {largest} rows (Shuttle and Covertype). With k = 1 the mean residual of the batch makes
+every margin exactly one and nothing is ever learned, so there the bias is set only at the end. Pen
+Digits: the named digit against the rest (9.6 %, the share of the digit 5 but not of the digit 4, is
+the published error of Pen 5). Iris: "first class against the rest" would be setosa, which a plane
+separates; the printed errors are nearer to those of versicolor, which none separates. Both are
+shown beside the same printed row, and only versicolor is counted in the summary."""
 REMARKS = """\
 {gains}
 - The published plain Pegasos lies within 0.4 points of the error of an empty model ("majority")
   on Shuttle, Covertype, Pen 1 and Pen 5, for both batch sizes; ours does not, on the same sets. The
-  published gain of WCW is measured against these empty models."""
+  published gain of WCW is measured against these empty models.
+- Iris: the published error of WCW-ARD, 61 %, is far above that of an empty model (33 %); variances
+  that were not inverted are a possible reason, but give 35 % here."""
 
 
 def run(settings: Settings) -> str:
@@ -149,25 +167,31 @@ def run(settings: Settings) -> str:
     )
     rows, notes, cells, means = [], [], [], []
     for title, name, positive, share, published in ROWS:
+        few = settings._replace(runs=SMALL_RUNS * settings.runs) if share > 0.5 else settings
         if not data.available(name):
             notes.append(report.missing(name))
             continue
         problem = data.load(name, positive)
         for batch, printed in published.items():
-            errors = np.array(_errors(problem, share, batch, settings))
-            row = [report.Cell(errors[:, m], p) for m, p in enumerate(printed)]
-            cells += row
-            means.append((*errors.mean(axis=0), *printed[:2]))
+            errors = np.array(_errors(problem, share, batch, few))
+            row = [
+                report.Cell(errors[:, m], p, name=f"{title}, k = {batch} ({COLUMNS[m]})")
+                for m, p in enumerate(printed)
+            ]
+            if title != "Iris, setosa":
+                cells += row
+                means.append((*errors.mean(axis=0), *printed[:2]))
             unprinted = [report.spread(e) for e in errors.T[len(printed) :]]
             majority = f"{100 * problem.majority_error:.1f}"
             rows.append([title, batch, majority, *row, *unprinted])
     intro = INTRO.format(
-        runs=settings.runs, budget=settings.budget, folds=settings.folds, rows=5000,
-        tuning=LARGEST_TUNING, changes=4 * settings.budget, largest=LARGEST,
+        runs=settings.runs, small=SMALL_RUNS * settings.runs, budget=settings.budget,
+        folds=settings.folds, rows=5000, tuning=LARGEST_TUNING, changes=4 * settings.budget,
+        largest=LARGEST, spread=f"{SPREAD:.0f}",
     )  # fmt: skip
     parts = [intro, report.table(["data", "k", "majority", *COLUMNS], rows)]
     if cells:
-        parts.append("Reading. " + report.reading(cells) + ".")
+        parts.append(f"Reading. {report.reading(cells)}. {report.missed(cells)}")
         parts.append(REMARKS.format(gains=_gains(np.array(means))))
     return "\n\n".join([*parts, *notes])
 
