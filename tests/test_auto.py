@@ -118,12 +118,20 @@ def test_default_tolerance_is_for_solvers_with_an_optimum():
         assert default_tolerance(solver, Logistic(), SMALL) is None
 
 
-def test_default_alpha_of_l2_is_one_over_the_rows():
+def test_default_alpha_of_l2_is_by_the_rows_their_size_and_number():
     X, y = make_data(n=120, d=6, seed=3)
-    assert LinearClassifier("logistic").fit(X, y).penalty_ == L2(1 / 120)
-    assert LinearClassifier("logistic", penalty="l2").fit(X, y).penalty_ == L2(1 / 120)
-    weight = np.full(120, 2.0)
-    assert LinearClassifier("logistic").fit(X, y, weight).penalty_ == L2(1 / 240)
+    apart = (X - X.mean(axis=0)) ** 2
+    squares = np.sort(apart.sum(axis=1))
+    squares[108:] = squares[107]
+    size = min(squares.mean(), 6 * np.median(apart.mean(axis=0)))
+
+    def alpha(**options):
+        return LinearClassifier("logistic", **options).fit(X, y).penalty_.strength
+
+    assert alpha() == alpha(penalty="l2") == pytest.approx(0.3 * size / 120)
+    twice = LinearClassifier("logistic").fit(X, y, np.full(120, 2.0)).penalty_.strength
+    assert twice == pytest.approx(0.3 * size / 240)
+    assert LinearRegressor().fit(X, y).penalty_ == L2(1 / 120)
     assert LinearRegressor(alpha=0.0).fit(X, y).penalty_ == L2(0.0)
     object_ = LinearClassifier("logistic", penalty=L2(0.25)).fit(X, y)
     assert object_.penalty_ == L2(0.25)

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from thresher import LinearClassifier
 from thresher._rows import as_rows, scaled
-from thresher.estimators.sizes import sizes
+from thresher.estimators import sizes as module
 from thresher.solvers import AveragedSGD, Newton
 from thresher.solvers.auto import choose_solver
 
@@ -15,7 +15,19 @@ X = RNG.normal(size=(2000, 8)) @ RNG.normal(size=(8, 8))
 Y = (X[:, 0] + X[:, 1] > RNG.normal(size=2000)).astype(int)
 
 
-def test_strength_is_a_share_of_half_the_squared_distance():
+def sizes(rows, weight=None):
+    return module.sizes(rows, np.ones(rows.shape[0]) if weight is None else weight)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+def test_a_weight_is_a_number_of_rows(layout):
+    weight = RNG.integers(0, 4, 300)
+    found = sizes(as_rows(layout(X[:300])), weight.astype(float))
+    again = sizes(as_rows(layout(np.repeat(X[:300], weight, axis=0))))
+    assert found.strength == pytest.approx(again.strength, rel=1e-9)
+
+
+def test_strength_is_a_share_of_the_squared_distance_from_the_mean():
     """Of independent standard normal columns that is their number."""
     rows = as_rows(RNG.normal(size=(5000, 200)))
     assert sizes(rows).strength == pytest.approx(0.3 * 200, rel=0.03)
@@ -50,7 +62,7 @@ def test_views_are_measured_in_their_units():
 def test_few_large_rows_or_columns_do_not_decide():
     plain = sizes(as_rows(X)).strength
     rows = X.copy()
-    rows[::10] *= 1e4
+    rows[::20] *= 30.0  # a mean of squares would be 45 times as large
     assert sizes(as_rows(rows)).strength < 3.0 * plain
     columns = X.copy()
     columns[:, 3] *= 1e5

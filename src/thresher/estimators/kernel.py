@@ -210,7 +210,7 @@ class KernelClassifier(Classifier, KernelModel):
         dual, unless ``max_iter`` or ``steps`` is given.
     alpha : float or None, default=None
         Strength of the penalty, in  mean loss + alpha / 2 ||w||^2; None: 0.1/n, for weighted
-        terms 1/n (1e-5 in ``partial_fit``).  From the C of a support vector machine:
+        terms 0.3/n (1e-5 in ``partial_fit``).  From the C of a support vector machine:
         alpha = 1 / (C n).
     penalty : {"l2", "l1", ...}, Penalty or None, default=None
         Of the weights of the features; None: "l2".
@@ -348,7 +348,7 @@ class KernelRegressor(Regressor, KernelModel):
         shape.
     alpha : float or None, default=None
         Strength of the penalty, in  mean loss + alpha / 2 ||w||^2; None: 0.1/n, for weighted
-        terms 1/n (1e-5 in ``partial_fit``).  From the C of a support vector machine:
+        terms 0.3/n (1e-5 in ``partial_fit``).  From the C of a support vector machine:
         alpha = 1 / (C n).
     penalty : {"l2", "l1", ...}, Penalty or None, default=None
         Of the weights of the features; None: "l2".

@@ -14,6 +14,7 @@ from thresher.estimators.base import Learner, Setup
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import Front
 from thresher.estimators.regressor import Regressor
+from thresher.estimators.sizes import sizes
 from thresher.estimators.spaces import (
     context_of,
     sparse_strength,
@@ -25,7 +26,7 @@ from thresher.functions import LinearFunction
 from thresher.losses import Loss
 from thresher.maps.base import Circumstances
 from thresher.penalties import L2, Penalty, strengthened
-from thresher.registry import LOSSES, resolve
+from thresher.registry import LOSSES, TASKS, resolve
 from thresher.solvers import Chunk, Newton, Problem, Solver, Status, driver
 from thresher.solvers.auto import (
     choose_solver,
@@ -81,9 +82,13 @@ class LinearModel(Learner):
     def set_up(self, front: Front, rows: Rows, chunk: Chunk, outputs: int, facts: Facts) -> Setup:
         self.check_options()
         problem = self.problem(rows.shape[1], rows.dtype, outputs)
-        penalty = self.penalty_for(problem, chunk, facts.mass, front.usual_strength)
+        usual, uneven = front.usual_strength, False
+        asks = self.alpha is None or self.solver == "auto"
+        if asks and front.is_linear and TASKS[self.task].has_classes:
+            usual, uneven = sizes(rows, chunk.weight)
+        penalty = self.penalty_for(problem, chunk, facts.mass, usual)
         problem = replace(problem, penalty=penalty)
-        solver = self._solver(front, problem, rows, streaming=not facts.whole)
+        solver = self._solver(front, problem, rows, not facts.whole, uneven)
         tol = default_tolerance(solver, problem.loss, rows.shape) if self.tol is None else self.tol
         passes = self.max_iter or solver.planned_passes(rows.shape)
         plan = driver.Plan(passes, self.order, self.steps, self.trace)
@@ -101,7 +106,9 @@ class LinearModel(Learner):
         seed = seed_from(self.random_state)
         return Problem(loss, L2(0.0), features, self.fit_intercept, dtype, seed, self.tol, outputs)
 
-    def _solver(self, front: Front, problem: Problem, rows: Rows, streaming: bool) -> Solver:
+    def _solver(
+        self, front: Front, problem: Problem, rows: Rows, streaming: bool, uneven: bool
+    ) -> Solver:
         """The one asked for; or what the rows and the front call for."""
         if self.solver != "auto":
             return resolve(self.solver, Solver, "solver")
@@ -109,7 +116,10 @@ class LinearModel(Learner):
             usual = choose_stream_solver(problem.penalty)
         else:
             exact = self.tol is not None
-            usual = choose_solver(problem.loss, problem.penalty, rows.shape, rows.stored, exact)
+            usual = choose_solver(
+                problem.loss, problem.penalty, rows.shape, rows.stored, exact,
+                problem.outputs if uneven else 0,
+            )  # fmt: skip
         limits = (self.max_iter, self.steps)
         return front.prefers(
             Circumstances(problem, rows.shape, self.task, usual, streaming, *limits)
@@ -230,10 +240,11 @@ class LinearClassifier(Classifier, LinearModel):
     solver : {"auto", "asgd", "dcd", "newton", "rda", ...} or Solver, default="auto"
         "auto" looks at the loss, the penalty and the shape of the data.
     alpha : float or None, default=None
-        Strength of the penalty, in  mean loss + alpha * penalty(w).  None: 1/n for "l2" (what
-        LIBLINEAR calls C=1), for sparse penalties a hundredth of the strength that would leave an
-        empty model, 1e-5 in ``partial_fit``; a Penalty object is used as it is.  Given with a
-        Penalty object, alpha multiplies the object's strength.
+        Strength of the penalty, in  mean loss + alpha * penalty(w).  None: for "l2" 0.3/n times
+        the typical squared distance of a row from the mean, which suits all units alike (1/n is
+        what LIBLINEAR calls C=1), for sparse penalties a hundredth of the strength that would
+        leave an empty model, 1e-5 in ``partial_fit``; a Penalty object is used as it is.  Given
+        with a Penalty object, alpha multiplies the object's strength.
     fit_intercept : bool, default=True
         Learn an intercept; unpenalised, except with the solver "dcd".
     scale : bool, default=False

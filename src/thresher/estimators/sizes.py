@@ -2,18 +2,19 @@ r"""How large the rows of a problem are: what a strength of the penalty is measu
 
 The penalty  alpha ||w||^2 / 2  of a margin loss means something else in every unit of the features:
 with rows k times as large, k^2 times the alpha gives the same model.  The default strength is
-therefore a share of the typical squared distance of two rows,
+therefore a share of the typical squared distance of a row from the mean of all,
 
-.. math:: \alpha n = 0.3 \min(\mathrm{median}\,\|x - x'\|^2 / 2,\; d\,\mathrm{median}_j\,v_j)
+.. math:: \alpha n = 0.3 \min(\mathrm{mean}\,\|x - \bar x\|^2,\; d\,\mathrm{median}_j\,v_j)
 
-with v the variances of the d columns that vary, so that neither a few large rows nor a few large
-columns decide (the second for dense rows only: most columns of sparse ones are nearly always
-zero).  The share was chosen by leaving out one set at a time (``docs/performance.md``).
+with v the variances of the d columns that vary, and the largest tenth of the distances cut down to
+the largest of the others, so that neither a few large rows nor a few large columns decide (the
+columns of dense rows only: most of those of sparse ones are nearly always zero).  The share was
+chosen by leaving out one set at a time (``docs/performance.md``).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +22,10 @@ from thresher._rows import Rows
 
 __all__ = ["Sizes", "sizes"]
 
-_PAIRS = 500
+_ROWS = 2000
 _SHARE = 0.3
 _UNEVEN = 100.0  # times the usual deviation, from which on a column alone rules the steps
+_NEITHER = 1e-50, 1e50  # no strength is as small or large: there the units are to be mended
 
 
 class Sizes(NamedTuple):
@@ -34,20 +36,37 @@ class Sizes(NamedTuple):
     uneven: bool
 
 
-def sizes(rows: Rows) -> Sizes:
-    """By some of the rows, evenly spaced."""
-    n = rows.shape[0]
-    some = rows.taken(np.linspace(0, n - 1, min(n, 2 * _PAIRS)).astype(np.int64))
-    half = some.shape[0] // 2
-    apart = some[:half] - some[half : 2 * half]
-    if rows.is_sparse:
-        squares, deviation = np.asarray(apart.multiply(apart).sum(axis=1)).ravel(), np.empty(0)
-    else:
-        squares, deviation = np.einsum("ij,ij->i", apart, apart), some.std(axis=0)
-    deviation = deviation[deviation > 0.0]
-    size = float(np.median(squares)) / 2.0 if half else 0.0
-    usual = float(np.median(deviation)) if deviation.size else 0.0
-    if deviation.size:
-        size = min(size, deviation.size * usual**2)
-    strength = _SHARE * size if 0.0 < size < np.inf else 1.0
-    return Sizes(strength, bool(deviation.size and deviation.max() > _UNEVEN * usual))
+def sizes(rows: Rows, weight: np.ndarray) -> Sizes:
+    """By some of the rows, evenly spaced, where they are many; a weight of k is k rows."""
+    some = np.flatnonzero(weight)
+    if some.size > _ROWS:
+        some = some[np.linspace(0, some.size - 1, _ROWS).astype(np.int64)]
+    if not some.size:
+        return Sizes(1.0, False)
+    X, share = rows.taken(some).astype(np.float64), weight[some] / weight[some].sum()
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares, deviation = _squares(X, share)
+    size = _trimmed_mean(squares, share)
+    varying = deviation[deviation > 0.0]
+    usual = float(np.median(varying)) if varying.size else 0.0
+    if varying.size:
+        size = min(size, varying.size * usual**2)
+    strength = _SHARE * size if _NEITHER[0] < size < _NEITHER[1] else 1.0
+    return Sizes(strength, bool(varying.size and varying.max() > _UNEVEN * usual))
+
+
+def _squares(X: Any, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squared distances of the rows from their mean, and deviations of the columns, if dense."""
+    mean = share @ X
+    if hasattr(X, "indptr"):
+        own = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        return own - 2.0 * (X @ mean) + mean @ mean, np.empty(0)
+    apart = (X - mean) ** 2
+    return apart.sum(axis=1), np.sqrt(share @ apart)
+
+
+def _trimmed_mean(values: np.ndarray, share: np.ndarray) -> float:
+    """With the largest tenth cut down to the largest of the others."""
+    order = np.argsort(values)
+    place = int(np.searchsorted(np.cumsum(share[order]), 0.9 * (1.0 - 1e-12)))
+    return float(share @ np.minimum(values, values[order[min(place, order.size - 1)]]))

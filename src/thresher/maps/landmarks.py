@@ -48,12 +48,12 @@ _FULL = 3000  # landmarks that whitening still takes in a second
 def subset_size(n_components: Any, n: int) -> int:
     """How many landmarks: a number, or by a rule from the number of rows.
 
-    "auto" is 4 sqrt(n) within 100 .. 2000; "sqrt" the rule of Jumutc's thesis, sqrt(n) below
+    "auto" is 10 sqrt(n) within 100 .. 2000; "sqrt" the rule of Jumutc's thesis, sqrt(n) below
     10,000 rows and sqrt(n) / 5 from there on; "full" is every row, up to 3000.  Never more than
     there are rows.
     """
     if n_components == "auto":
-        wanted = min(max(100, round(4.0 * n**0.5)), 2000)
+        wanted = min(max(100, round(10.0 * n**0.5)), 2000)
     elif n_components == "sqrt":
         wanted = max(1, round(n**0.5 if n < 10_000 else n**0.5 / 5.0))
     elif n_components == "full":

@@ -46,7 +46,7 @@ class Nystroem(FeatureMap):
     Parameters
     ----------
     n_components : int, "auto", "sqrt" or "full", default="auto"
-        Number of landmarks; "auto": 4 sqrt(n) within 100 .. 2000, "sqrt": the fixed-size rule
+        Number of landmarks; "auto": 10 sqrt(n) within 100 .. 2000, "sqrt": the fixed-size rule
         sqrt(n), from 10,000 rows on sqrt(n) / 5; "full": every row, up to 3000.  Not used when
         ``landmarks`` is an array.
     kernel : {"rbf", "polynomial", "exponential", ...} or Kernel, default="rbf"

@@ -72,7 +72,7 @@ class TermFeatures(FeatureMap):
     by_columns = True
     unit = "weighted terms"
     contestants = (Contestant("weighted terms", {"map": "terms"}, rows="sparse", scales=False),)
-    usual_strength = 1.0  # there is no width: as for a linear model
+    usual_strength = 0.3  # of rows of length one: as for a linear model
     state_names = ("weights_", "entries_")
 
     def __init__(self, power: float = 0.5, rarity: float = 0.3):

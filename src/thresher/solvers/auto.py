@@ -33,9 +33,12 @@ _SMALL = 200_000  # stored elements for which the optimum costs no noticeable ti
 
 
 def choose_solver(
-    loss: Loss, penalty: Penalty, shape: tuple[int, int], stored: int, exact: bool
-) -> Solver:
+    loss: Loss, penalty: Penalty, shape: tuple[int, int], stored: int, exact: bool,
+    uneven: int = 0,
+) -> Solver:  # fmt: skip
     """A solver for ``shape`` = (rows, features) with ``stored`` elements.
+
+    ``uneven``: so many outputs are to be learned from columns of very different size.
 
     ====================================================  =======================================
     penalty not quadratic, smooth loss                    proximal Newton: the exact sparse model
@@ -44,6 +47,7 @@ def choose_solver(
     quadratic with weights, or without strength           Newton (also for kinks), else Pegasos
     small data, regression, or ``exact``; few features    Newton; for a loss with kinks, smoothed
     small data, regression, ``exact``; many features      dual coordinate descent
+    uneven columns, few                                   Newton, which knows no units
     features comparable to rows                           dual coordinate descent
     otherwise (n >> d)                                    averaged SGD: two passes are enough
     ====================================================  =======================================
@@ -66,7 +70,8 @@ def choose_solver(
     few = d <= Newton().direct_features and ("curvature" in can or d <= n)
     hessian_cost = n * per_row**2 / 2 + d**3 / 3
     thorough = exact or stored <= _SMALL or "regression" in loss.tasks
-    if thorough and newton is not None and few and hessian_cost <= _CHEAP:
+    cheap = few and max(uneven, 1) * hessian_cost <= _CHEAP
+    if (thorough or uneven) and newton is not None and cheap:
         return newton
     if (thorough or d > n / 4) and {"dual_step", "conjugate"} <= can:
         return DualDescent()
