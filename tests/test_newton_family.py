@@ -179,19 +179,16 @@ def test_working_sets_of_any_size_reach_the_optimum(layout, dtype, shift):
 
 
 def test_as_many_features_as_rows_take_few_steps():
-    """Sweeps alone converge so slowly that their cap ends them: each Newton step fell short."""
+    """Sweeps alone come to an end so slowly that each of 33 steps fell short."""
     rng = np.random.default_rng(2)
-    X = rng.standard_normal((320, 300))
-    y = X @ rng.standard_normal(300) + 0.1 * rng.standard_normal(320)
-    solver = ProximalNewton(first=300, largest=300)
-    by_matrix, least = solve(solver, LeastSquares(), L1(1e-3), X, y, 1e-7)
-    by_columns, value = solve(
-        ProximalNewton(first=200, largest=200), LeastSquares(), L1(1e-3), X, y, 1e-7
-    )
-    assert value == pytest.approx(least, rel=1e-5)
+    X = rng.standard_normal((300, 300))
+    y = X @ rng.standard_normal(300) + 0.1 * rng.standard_normal(300)
+    solver = ProximalNewton(first=200, largest=200)
+    result, value = solve(solver, LeastSquares(), L1(1e-3), X, y, 1e-7)
+    assert result.status is Status.CONVERGED
+    assert result.passes < 20
     theirs = Lasso(alpha=1e-3, tol=1e-9, max_iter=10**6).fit(X, y)
     assert value <= lasso_gap(X, y, theirs.coef_, theirs.intercept_, 1e-3)[0] * (1 + 1e-5)
-    assert by_columns.passes <= by_matrix.passes + 3
 
 
 @pytest.mark.parametrize("largest", [8, 2000])
