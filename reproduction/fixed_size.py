@@ -188,7 +188,7 @@ def _learned(
     seed: int,
     rows: np.ndarray | None = None,
 ) -> Model:
-    solver = Pegasos(batch=size, bias="residual" if size > 1 else "gradient")
+    solver = Pegasos(batch=size, bias="residual" if size > 1 else "gradient", average=False)
     return fit(solver, L2(strength), train, trainer, seed, rows)
 
 

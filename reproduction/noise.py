@@ -74,7 +74,7 @@ def _errors(flipped: float, settings: Settings) -> tuple[np.ndarray, np.ndarray]
 
 def _model(loss, split: Split, settings: Settings) -> Model:
     def maker(batch: int) -> Maker:
-        return lambda p: (Pegasos(batch=batch, bias="residual"), L2(p["strength"]))
+        return lambda p: (Pegasos(batch=batch, bias="residual", average=False), L2(p["strength"]))
 
     method = Method("Pegasos", {"strength": (1e-4, 10.0)}, maker(TUNING_BATCH))
     return tuned_fit(method, split, Trainer(loss, bias=True), settings, maker(BATCH))

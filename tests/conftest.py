@@ -265,7 +265,7 @@ READY = {
     "rda": RDA(gamma=2.0, batch=3),
     "adaptive_rda": AdaptiveRDA(gamma=2.0, batch=3),
     "rw_l1_rda": ReweightedL1(gamma=2.0, batch=3),
-    "rw_l2_rda": ReweightedL2(epsilon=0.1, batch=3),
+    "rw_l2_rda": ReweightedL2(batch=3),
     "asset": ASSET(theta=0.1, box=3.0),
     "least_squares": DirectLeastSquares(),
 }

@@ -1,6 +1,7 @@
 """A class all of whose rows would be held out, or that has one row, is neither lost nor in the way.
 
-It keeps its first row to learn from, where all rows are looked at before learning.
+It keeps its first row to learn from; where rows are learned from as they come, the first row of any
+class is.
 """
 
 import numpy as np
@@ -85,6 +86,39 @@ def test_scales_and_counts_include_the_row():
     mean, deviation = intake.moments.mean_and_deviation()
     np.testing.assert_allclose(mean, X[learned].mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(deviation, X[learned].std(axis=0), rtol=1e-12)
+
+
+def test_a_stream_without_a_scan_learns_from_every_class():
+    y = np.where(HELD, "b", "a")
+    model = train(X, y, memory=1, scan=False)
+    assert model.training["held_out_rows"] == HELD.sum() - 1
+    data, hold = open_data(X, y), HoldOut(0.1, 1000, 0)
+    intake = take_in(data, hold, 1, False, lambda rows: None)
+    masks = [intake.look(batch) for batch in intake.windows()]
+    kept = np.flatnonzero(~np.concatenate(masks))
+    assert np.array_equal(kept, np.sort([*np.flatnonzero(~HELD), np.flatnonzero(HELD)[0]]))
+
+
+def test_a_stream_never_holds_out_the_first_row_of_a_class():
+    """Windows of 20 rows, the first of them looked at before the stream begins."""
+    y = np.arange(300) // 7  # 43 classes, that come one after the other
+    first, wanted = np.arange(0, 300, 7), np.array([uniform(0, i, 1) < 0.5 for i in range(300)])
+    data, hold = open_data(X, y.astype(str)), HoldOut(0.5, 1000, 0)
+    codes = np.searchsorted(np.unique(y.astype(str)), y.astype(str))
+    batches = list(data.chunks(20))
+    masks = [hold.collect(batches[0])]
+    hold.begin_stream(np.bincount(codes[:20][~masks[0]], minlength=43))
+    masks = [hold.mask(batches[0]), *(hold.collect(batch) for batch in batches[1:])]
+    held = np.concatenate(masks)
+    assert set(y[~held]) == set(range(43))
+    assert not np.any(held[first[3:]])  # 0, 7 and 14 lie in the first window
+    alone = [c for c in range(3) if np.all(wanted[:20][y[:20] == c])]
+    assert np.array_equal(np.flatnonzero(wanted != held), np.sort(
+        [*(7 * c for c in alone), *first[3:][wanted[first[3:]]]]
+    ))  # fmt: skip
+    again = np.concatenate([hold.mask(batch) for batch in data.chunks(64)])
+    assert np.array_equal(again, held)
+    assert sum(batch.size for batch in hold.rows) == held.sum()
 
 
 def test_other_rows_are_held_out_as_before():

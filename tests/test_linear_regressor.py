@@ -67,10 +67,23 @@ def test_dual_descent_agrees_with_ridge(data):
     np.testing.assert_allclose(ours.coef_[0], theirs.coef_, rtol=1e-4, atol=1e-5)
 
 
+def test_dual_descent_pulls_the_intercept_to_the_mean_target(data):
+    """A constant feature beside targets less their mean; how far away they are changes nothing."""
+    X, y = data
+    mean, ones = y.mean(), np.ones((y.size, 1))
+    theirs = Ridge(alpha=y.size * ALPHA, fit_intercept=False).fit(np.hstack([X, ones]), y - mean)
+    for far in (0.0, 1e6):
+        ours = LinearRegressor(solver="dcd", alpha=ALPHA, tol=1e-12, max_iter=10**4)
+        ours.fit(X, y + far)
+        found = np.append(ours.coef_[0], ours.intercept_ - mean - far)
+        np.testing.assert_allclose(found, theirs.coef_, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
 def test_support_vector_regression_agrees_with_liblinear(data, loss):
     X, y = data
-    ours = LinearRegressor(loss, solver="dcd", alpha=ALPHA, tol=1e-9, max_iter=20_000).fit(X, y)
+    solver = DualDescent(origin=0.0)
+    ours = LinearRegressor(loss, solver=solver, alpha=ALPHA, tol=1e-9, max_iter=20_000).fit(X, y)
     theirs = LinearSVR(
         C=1 / (y.size * ALPHA), loss=loss, epsilon=0.1, tol=1e-9, max_iter=10**6, random_state=0
     ).fit(X, y)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
+from sklearn.linear_model import Lasso
 
 from thresher import LinearClassifier, LinearRegressor
 from thresher._rows import as_rows
@@ -177,6 +178,19 @@ def test_working_sets_of_any_size_reach_the_optimum(layout, dtype, shift):
     assert gap < slack * primal
 
 
+def test_as_many_features_as_rows_take_few_steps():
+    """Sweeps alone come to an end so slowly that each of 33 steps fell short."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((300, 300))
+    y = X @ rng.standard_normal(300) + 0.1 * rng.standard_normal(300)
+    solver = ProximalNewton(first=200, largest=200)
+    result, value = solve(solver, LeastSquares(), L1(1e-3), X, y, 1e-7)
+    assert result.status is Status.CONVERGED
+    assert result.passes < 20
+    theirs = Lasso(alpha=1e-3, tol=1e-9, max_iter=10**6).fit(X, y)
+    assert value <= lasso_gap(X, y, theirs.coef_, theirs.intercept_, 1e-3)[0] * (1 + 1e-5)
+
+
 @pytest.mark.parametrize("largest", [8, 2000])
 def test_matrix_and_columns_lead_to_the_same_model(largest):
     X, y, _ = data(d=60)
@@ -188,14 +202,17 @@ def test_matrix_and_columns_lead_to_the_same_model(largest):
     assert np.count_nonzero(result.coef) > 20
 
 
+@pytest.mark.parametrize("largest", [3, 2000])
 @pytest.mark.parametrize("seed", [0, 1, 237, 287])
-def test_a_converged_model_lies_in_its_box(seed):
-    """A weight that rounding leaves outside has an infinite penalty."""
+def test_a_converged_model_lies_in_its_box(seed, largest):
+    """A weight that rounding or an extrapolation leaves outside has an infinite penalty."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((80, 7))
     y = X @ rng.standard_normal(7) + rng.standard_normal(80)
     low, high = -0.1 - 0.2 * rng.random(), 0.1 + 0.2 * rng.random()
-    result, value = solve(ProximalNewton(first=2), Huber(0.3), Box(low, high), X, y, 1e-9)
+    result, value = solve(
+        ProximalNewton(first=2, largest=largest), Huber(0.3), Box(low, high), X, y, 1e-9
+    )
     assert result.status is Status.CONVERGED
     assert low <= result.coef.min()
     assert result.coef.max() <= high

@@ -142,7 +142,7 @@ def test_reweighted_l2_finds_an_epsilon_in_the_units_of_the_rows():
         assert model.solver_.epsilon == pytest.approx(min(1000 * 30, 10 * 569) / 30)
     Z, labels = make_data()
     found = {
-        (unit, variant): ReweightedL2(variant=variant).prepare(
+        (unit, variant): ReweightedL2(variant=variant, gamma=0.0).prepare(
             Problem(Logistic(), L1(0.01), 12), chunk_of(unit * Z, labels)
         )[0].epsilon
         for unit in (1.0, 100.0)
@@ -151,7 +151,17 @@ def test_reweighted_l2_finds_an_epsilon_in_the_units_of_the_rows():
     assert found[100.0, "thesis"] == pytest.approx(1e-4 * found[1.0, "thesis"])
     assert found[1.0, "literal"] == pytest.approx(0.01 * found[1.0, "thesis"])
     problem = Problem(Logistic(), L1(0.01), 12)
-    assert ReweightedL2(0.5).prepare(problem, chunk_of(Z, labels))[0].epsilon == 0.5
+    given, _ = ReweightedL2(0.5).prepare(problem, chunk_of(Z, labels))
+    assert (given.epsilon, given.rule(problem).gamma) == (0.5, 0.0)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "least_squares", "modified_huber"])
+def test_reweighted_l2_keeps_its_first_steps_short(loss):
+    """With a ridge too weak for that, slopes that grow with the predictions threw them off."""
+    X, y = load_breast_cancer(return_X_y=True)
+    model = LinearClassifier(loss, solver="rw_l2_rda", scale=True, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert model.solver_.gamma > 0.0
 
 
 # ------------------------------------------------ penalty weights, Alg. 8 and ARD

@@ -253,8 +253,9 @@ def test_pegasos_with_the_bias_of_the_thesis(sparse_problem):
         w *= min(1.0, 1 / (math.sqrt(lam) * np.linalg.norm(w)))
     problem = Problem(losses.Pinball(0.3), L2(lam), 150)
     result = driver.learn(
-        Pegasos(10, bias="residual"), problem, chunk, driver.Plan(1, order="sequential")
-    )
+        Pegasos(10, bias="residual", average=False), problem, chunk,
+        driver.Plan(1, order="sequential"),
+    )  # fmt: skip
     close((result.coef, result.intercept), (w, np.mean(y - X @ w)))
 
 
@@ -417,10 +418,11 @@ def test_dual_descent_reaches_a_small_duality_gap(name, parameters, lam, interce
     result = driver.learn(DualDescent(), problem, chunk, driver.Plan(3000))
     assert result.status is Status.CONVERGED
     Z = np.column_stack([X, np.full(200, float(intercept))])  # the intercept is a penalised feature
-    w, c = np.append(result.coef, result.intercept), 1 / (lam * 200)
-    dual = result.state.dual
-    primal = w @ w / 2 + c * np.sum(FORMULAS[name](y, Z @ w, *parameters))
-    conjugate = c * np.sum(CONJUGATES[name](y, -dual / c))
+    dual, origin, c = result.state.dual, result.state.origin, 1 / (lam * 200)
+    assert origin == (pytest.approx(y.mean()) if intercept and np.any(np.abs(y) != 1.0) else 0.0)
+    w = np.append(result.coef, result.intercept - origin)  # pulled to the mean of numbers
+    primal = w @ w / 2 + c * np.sum(FORMULAS[name](y, Z @ w + origin, *parameters))
+    conjugate = c * np.sum(CONJUGATES[name](y, -dual / c)) + origin * np.sum(dual)
     np.testing.assert_allclose(Z.T @ dual, w, atol=1e-9)
     gap = primal + w @ w / 2 + conjugate
     assert -1e-9 * primal <= gap <= 2e-6 * primal

@@ -183,6 +183,20 @@ def test_one_long_row_does_not_throw_the_weights_off(data):
     assert model.score(X, y) > ridge.score(X, y) - 0.05
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_steps_of_asset_settle_on_raw_rows():
+    """Bounds of weights and bias that allow for rows of length 1e6: R2 was -1."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 5))
+    y = 5.0 * X[:, 0] + X[:, 1] + rng.normal(size=2000) + 80.0
+    X[:, 0] = 1e6 * np.exp(0.5 * X[:, 0])
+    asset, pegasos = (
+        LinearRegressor(solver=name, random_state=0).fit(X, y).score(X, y)
+        for name in ("asset", "pegasos")
+    )
+    assert asset > max(0.0, pegasos - 0.02)
+
+
 @pytest.mark.parametrize("value", [0.0, 1.0, 1e6])
 @pytest.mark.parametrize("solver", ["pegasos", "dropout_pegasos", "asset"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -17,6 +17,7 @@ from thresher.estimators.regressor import Regressor
 from thresher.estimators.sizes import sizes
 from thresher.estimators.spaces import (
     context_of,
+    feature_dimensions,
     sparse_strength,
     strength,
     term_dimensions,
@@ -181,7 +182,7 @@ class LinearModel(Learner):
             parts["alpha"] = sparse_strength(self, X, y) if sparse else strength(X)
         if not hasattr(X, "indptr") and not self.scale:
             parts["scale"] = Choice(False, True)
-        return parts | term_dimensions(self)
+        return parts | term_dimensions(self) | feature_dimensions(self, X)
 
     def _centres(self) -> bool:
         return self.fit_intercept

@@ -1,4 +1,7 @@
-"""Parameters of parameters: ``loss__tau=0.3`` for estimators whose parameters are terms."""
+"""Parameters of parameters: ``loss__tau=0.3`` for estimators whose parameters are terms.
+
+Of a parameter with a number for each feature, ``solver__precisions__3=0.3`` is the fourth.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import dataclasses
 from collections import defaultdict
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from thresher.kernels import Kernel
@@ -55,6 +59,7 @@ class NestedParameters(BaseEstimator):
             )
         term = resolve(self.named(name), _BASES[name], name)
         known = sorted(f.name for f in dataclasses.fields(term))
+        fields = _gathered(term, fields)
         unknown = sorted(set(fields) - set(known))
         if unknown:
             raise ValueError(
@@ -66,3 +71,24 @@ class NestedParameters(BaseEstimator):
     def named(self, name: str) -> Any:
         """The parameter, or the name that None stands for."""
         return getattr(self, name)
+
+
+def _gathered(term: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields, with those that are single numbers of an array made arrays; the others stay ones."""
+    whole = {name: value for name, value in fields.items() if "__" not in name}
+    single: dict[str, dict[int, float]] = defaultdict(dict)
+    for name, value in fields.items():
+        field, _, place = name.partition("__")
+        if place.isdecimal():
+            single[field][int(place)] = value
+        elif place:
+            whole[name] = value  # no field has this name
+    for field, numbers in single.items():
+        before = whole.get(field, getattr(term, field, None))
+        size = max(numbers) + 1
+        values = np.ones(size) if before is None or isinstance(before, str) else np.array(before)
+        if values.ndim != 1 or values.size < size:
+            raise ValueError(f"{field} has {values.size} numbers: there is no {field}__{size - 1}")
+        values[list(numbers)] = list(numbers.values())
+        whole[field] = values
+    return whole

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from thresher.dimensions import Float, Int
-from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS, TASKS
+from thresher.registry import KERNELS, LOSSES, PENALTIES, SOLVERS, TASKS, resolve
+from thresher.solvers import Solver
 
 __all__ = [
-    "context_of", "kernel_dimensions", "row_count", "sparse_strength", "strength",
-    "term_dimensions",
+    "context_of", "feature_dimensions", "kernel_dimensions", "row_count", "sparse_strength",
+    "strength", "term_dimensions",
 ]  # fmt: skip
 
 _SAMPLE = 2000  # rows that are looked at
@@ -48,6 +49,18 @@ def term_dimensions(estimator: Any) -> dict[str, Any]:
                 when = {table.role: (*before, name)}
                 out[key] = dataclasses.replace(dimension, when=when)
     return out
+
+
+def feature_dimensions(estimator: Any, X: Any) -> dict[str, Any]:
+    """Of what the estimator's solver has for each feature of ``X``, none where rows are unknown."""
+    solver = context_of(estimator)["solver"]
+    if X is None or solver == "auto":
+        return {}
+    declared = resolve(estimator.solver, Solver, "solver").feature_space(X.shape[1])
+    return {
+        f"solver__{field}": dataclasses.replace(dimension, when={"solver": solver})
+        for field, dimension in declared.items()
+    }
 
 
 def row_count(X: Any) -> int:

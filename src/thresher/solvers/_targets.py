@@ -12,8 +12,9 @@ ball of radius :math:`1/\sqrt\lambda` that Pegasos is published with, and our ot
 within it.  Of targets that are numbers the ball is in their units.
 
 *The steps.*  :math:`1/(\lambda t)` takes no notice of units either.  Where targets are numbers, the
-bias starts at their mean c.  Polyak's step there, for one row, is the longest that does not lead
-past what is to be gained: no row is followed further, and the steps start at that of a mean row,
+bias starts at their mean c; a loss for numbers takes signs for numbers too, but starts at zero.
+Polyak's step there, for one row, is the longest that does not lead past what is to be gained: no
+row is followed further, and the steps start at that of a mean row,
 
 .. math:: \eta_{t,i} \le \frac{\mu}{\|x_i\|^2 + 1}, \qquad
           \mu = \frac{\operatorname{mean} \ell(y, c)}{\operatorname{mean} \ell'(y, c)^2}, \qquad
@@ -36,8 +37,8 @@ from thresher._rows import Rows
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
-    "SIGNS", "TargetUnits", "are_signs", "is_on_ball", "origin_of", "reach", "shortened",
-    "units_of", "with_origin", "with_origin_of_stream",
+    "SIGNS", "TargetUnits", "are_signs", "is_on_ball", "never_rests", "origin_of", "reach",
+    "shortened", "units_of", "with_origin", "with_origin_of_stream",
 ]  # fmt: skip
 
 
@@ -92,12 +93,14 @@ def _constant_loss(y, weight, order, loss, prediction):
 
 
 def units_of(problem: Problem, rows: Rows, chunk: Chunk, strength: float) -> TargetUnits:
-    """Found on at most some 10,000 of the rows; those of signs are known.
+    """Found on at most some 10,000 of the rows; those of signs are known, of losses for classes.
+
+    Of a loss for numbers the slopes grow with the predictions, and so do steps that have no limit.
 
     ``rows`` are the chunk's in the coordinates that steps are taken in, where the objective is
     convex with ``strength``.
     """
-    if are_signs(chunk):
+    if are_signs(chunk) and "regression" not in problem.loss.tasks:
         return SIGNS
     _, y, weight, order = chunk
     order = order[:: max(1, order.size // 10_000)]
@@ -121,6 +124,14 @@ def _at_origin(rows, y, weight, order, loss, origin):
         squares += weight[i] * slope * slope
         norms += rows.sqnorm(i)
     return paid, squares, norms
+
+
+def never_rests(problem: Problem, units: TargetUnits) -> bool:
+    """Whether no slope is ever zero, so that the last iterate is where the last rows have led.
+
+    So it is with targets that are numbers, and with a loss that charges rows beyond the margin.
+    """
+    return units.floor == 0.0 or bool(problem.loss.deriv(1.0, 2.0) > 0.0)
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,8 @@ intercept for a move delta of the weights is known, and what is left to minimise
 
 by coordinate descent.  Small working sets have S formed; for large ones a step along a coordinate
 goes through its column of the rows, of which a copy is made (Friedman et al., 2010; Yuan, Ho and
-Lin, 2012): O(size^2) memory, or that of the elements in these columns.
+Lin, 2012): O(size^2) memory, or that of the elements in these columns.  Those of dense rows have a
+file of their own, ``_dense_columns.py``.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher._rows import Rows
 from thresher.solvers.base import Chunk, Problem
 
-__all__ = ["Model", "model_of", "step_by_columns", "step_by_matrix"]
+__all__ = [
+    "Model", "is_dense", "model_of", "step_by_columns", "step_by_matrix", "sweeps_of",
+    "weighted_block",
+]  # fmt: skip
 
 _DENSE = 0.25  # share of stored elements from which on rows are taken as dense
 _BLOCK = 4096  # dense rows whose outer products are summed by one matrix product
@@ -121,7 +126,7 @@ def _add_sparse_rows(rows, y, weight, order, loss, p, place, matrix):
 
 
 @njit(cache=True, nogil=True)
-def _weighted_block(rows, y, weight, order, loss, p, place, mean, block):
+def weighted_block(rows, y, weight, order, loss, p, place, mean, block):
     """The rows' chosen columns less their means, each row times the root of its curvature."""
     for r in range(order.size):
         i = order[r]
@@ -155,6 +160,11 @@ def model_of(
     return Model(chosen, place, mean, diagonal, level, about, slope)
 
 
+def is_dense(rows: Rows) -> bool:
+    """Whether it pays to take rows as dense."""
+    return bool(rows.stored >= _DENSE * rows.shape[0] * rows.shape[1])
+
+
 # ---------------------------------------------------------------- the matrix
 
 
@@ -181,7 +191,7 @@ def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.n
     """n S, in single precision: it bends the step only, the gradient says where to."""
     rows, y, weight, order = chunk
     size = model.chosen.size
-    if rows.stored < _DENSE * rows.shape[0] * rows.shape[1]:
+    if not is_dense(rows):
         whole = np.zeros((size + 1, size + 1), np.float64 if model.is_far else np.float32)
         _add_sparse_rows(*chunk, problem.loss, p, model.place, whole)
         S = whole[:size, :size]
@@ -195,7 +205,7 @@ def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.n
     for start in range(0, order.size, _BLOCK):
         part = order[start : start + _BLOCK]
         block = np.empty((part.size, size), np.float32)
-        _weighted_block(rows, y, weight, part, problem.loss, p, model.place, model.mean, block)
+        weighted_block(rows, y, weight, part, problem.loss, p, model.place, model.mean, block)
         S += block.T @ block
     return S
 
@@ -259,13 +269,15 @@ def _curvatures(y, weight, order, loss, p, n, out):
         out[i] = weight[i] * loss.curvature(y[i], p[i]) / n
 
 
+def sweeps_of(rough: bool) -> int:
+    """A few are enough (``rough``) while the working set still grows."""
+    return _FEW if rough else _SWEEPS
+
+
 def step_by_columns(
     problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, rough: bool
 ) -> np.ndarray:
-    """Where the model is smallest, without its matrix; the chosen weights there.
-
-    A few sweeps are enough (``rough``) while the working set still grows.
-    """
+    """Where the model is smallest, without its matrix; the chosen weights there."""
     rows, y, weight, order = chunk
     starts = np.zeros(model.chosen.size + 1, np.int64)
     _count(rows, order, model.place, starts)
@@ -277,7 +289,7 @@ def step_by_columns(
     target = w.copy()
     _descend_columns(
         starts, index, values, h, model.mean * model.level, model.mean, model.gradient,
-        model.diagonal, w, model.chosen, problem.penalty, _FEW if rough else _SWEEPS, target,
+        model.diagonal, w, model.chosen, problem.penalty, sweeps_of(rough), target,
     )  # fmt: skip
     return target
 

@@ -197,13 +197,13 @@ class ASSET(Solver):
         solver = replace(self, box=max(box, 1e-300), units=units)
         if self.theta is not None:
             return replace(solver, first=self.theta * reach), problem
-        thetas = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003]
-        firsts = driver.variants(
-            replace(solver, start=None), "first", [theta * reach for theta in thetas]
-        )
+        steps = _first_steps(reach, problem, units, chunk.order.size)
+        firsts = driver.variants(replace(solver, start=None), "first", steps)
         best: Any = driver.best_on_sample(firsts, problem, chunk)
-        theta = thetas[firsts.index(best)]
-        return replace(solver, first=best.first, theta=theta, start=self.start), problem
+        found = replace(
+            solver, first=best.first, theta=best.first / reach if reach else 1.0, start=self.start
+        )
+        return found, problem
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> AssetState:
         d = problem.n_features
@@ -241,6 +241,20 @@ class ASSET(Solver):
             return self.copy(base)
         merged = combined([_plain(s) for s in states], base, shares, self.sum_fields)
         return merged._replace(square=float(merged.direction @ merged.direction))
+
+
+def _first_steps(reach: float, problem: Problem, units: TargetUnits, rows: int) -> list[float]:
+    """Some to choose from, long ones first: the theory's and shorter ones.
+
+    Where targets are numbers, steps are cut to Polyak's for each row.  If the theory's would be cut
+    all through a first pass (rows of raw features may be long), the others begin with that of a
+    mean row at the end of it.
+    """
+    shares = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
+    longest = math.sqrt(rows) / (problem.ridge * units.delay) if units.delay > 0.0 else math.inf
+    if reach <= longest:
+        return [share * reach for share in shares]
+    return [reach, *(share * longest for share in shares)]
 
 
 def _plain(s: AssetState) -> AssetState:

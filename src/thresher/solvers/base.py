@@ -348,6 +348,11 @@ class Solver:
         """Most passes over (rows, features) when the user gives no number."""
         return self.default_passes
 
+    def feature_space(self, features: int) -> dict[str, Any]:
+        """Dimensions of fields with a number for each feature: ``"field__3"`` is that of the
+        fourth."""
+        return {}
+
     def check(self, problem: Problem) -> None:
         """Refuse what the hyper-parameters cannot do; called once before any work."""
 

@@ -19,7 +19,8 @@ window around its prediction wider than the last pass's largest change.  All row
 final verification.
 
 The intercept is a constant feature and so penalised, as in LIBLINEAR; ``intercept_scaling`` weakens
-that.
+that.  Where targets are numbers it is pulled to their mean, which is the prediction at w = 0: added
+to :math:`p_i`, it leaves all of the above as it is.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from thresher._random import shuffle
 from thresher._rows import AHEAD
 from thresher.functions import LinearFunction
 from thresher.solvers._batch import add_rows
+from thresher.solvers._targets import origin_of
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 
 __all__ = ["DualDescent"]
@@ -48,6 +50,7 @@ class DualDescentState(NamedTuple):
     bias: np.ndarray  # one number
     dual: np.ndarray
     sqnorm: np.ndarray
+    origin: float  # the prediction where all weights are zero
     active: np.ndarray  # all rows; the first n_active still move
     n_active: int
     resting: float  # loss of the other rows when they were last seen
@@ -66,8 +69,9 @@ def _norms(rows, bias_square, sqnorm):
 
 @njit(cache=True, nogil=True)
 def _pass(
-    rows, y, cost, active, n_active, dual, sqnorm, w, bias, scaling, loss, reach, seed, boost
-):
+    rows, y, cost, active, n_active, dual, sqnorm, w, bias, scaling, origin, loss, reach, seed,
+    boost,
+):  # fmt: skip
     """Visit the active rows once in random order; returns the new count and the gap's parts.
 
     ``boost`` is the number of threads: each row then counts for as many, so that the sum of the
@@ -83,7 +87,7 @@ def _pass(
         if q == 0.0 or c == 0.0:
             r += 1
             continue
-        p = rows.dot(i, w) + scaling * bias[0]
+        p = rows.dot(i, w) + scaling * bias[0] + origin
         value = c * loss.value(y[i], p)
         gap += value + c * loss.conjugate(y[i], -b / c) + b * p
         primal += value
@@ -108,7 +112,7 @@ def _pass(
 
 
 @njit(cache=True, nogil=True)
-def _duality_gap(rows, y, cost, active, dual, sqnorm, w, bias, scaling, loss):
+def _duality_gap(rows, y, cost, active, dual, sqnorm, w, bias, scaling, origin, loss):
     """Gap and primal objective at these weights and dual variables."""
     gap, primal = 0.0, 0.5 * bias[0] * bias[0]
     for j in range(w.size):
@@ -118,7 +122,7 @@ def _duality_gap(rows, y, cost, active, dual, sqnorm, w, bias, scaling, loss):
         c, b = cost[i], dual[i]
         if sqnorm[i] == 0.0 or c == 0.0:
             continue
-        p = rows.dot(i, w) + scaling * bias[0]
+        p = rows.dot(i, w) + scaling * bias[0] + origin
         value = c * loss.value(y[i], p)
         gap += value + c * loss.conjugate(y[i], -b / c) + b * p
         primal += value
@@ -142,6 +146,9 @@ class DualDescent(Solver):
     ----------
     intercept_scaling : float, default=1.0
         Value of the constant feature that carries the intercept.
+    origin : float or None, default=None
+        What the penalty pulls the intercept to.  None: to the mean target where targets are
+        numbers, else to zero; 0.0 is LIBLINEAR's.
     threads : int, default=1
         Rows are split between so many threads, whose steps are made safe to add and added after
         each pass (CoCoA+, Ma et al., 2015), every other pass on one thread.  Reproducible, within
@@ -160,6 +167,7 @@ class DualDescent(Solver):
 
     intercept_scaling: float = 1.0
     threads: int = 1
+    origin: float | None = None
     loss_needs = frozenset({"dual_step", "conjugate"})
     penalty_needs = frozenset({"quadratic", "uniform"})
     streaming = False
@@ -183,8 +191,9 @@ class DualDescent(Solver):
         n = chunk.size
         sqnorm = np.empty(n)
         _norms(chunk.rows, self._scaling(problem) ** 2, sqnorm)
+        origin = origin_of(problem, chunk) if self.origin is None else self.origin
         return DualDescentState(
-            np.zeros(problem.n_features), np.zeros(1), np.zeros(n), sqnorm,
+            np.zeros(problem.n_features), np.zeros(1), np.zeros(n), sqnorm, origin,
             chunk.order.astype(np.int64), chunk.order.size, 0.0, math.inf, 0, math.inf, False,
             False,
         )  # fmt: skip
@@ -207,7 +216,7 @@ class DualDescent(Solver):
         whole = s.n_active == n
         # Every other pass on one thread: it mends what the threads could not know of each other.
         single = self.threads == 1 or s.verifying or s.step % 2 == 1
-        common = (s.dual, s.sqnorm, s.w, s.bias, scaling, problem.loss, s.reach)
+        common = (s.dual, s.sqnorm, s.w, s.bias, scaling, s.origin, problem.loss, s.reach)
         if single:
             n_active, gap, primal, rested, largest, norm = _pass(
                 chunk.rows, chunk.y, cost, s.active, s.n_active, *common,
@@ -225,7 +234,7 @@ class DualDescent(Solver):
         if verified and relative <= tol:
             gap, primal = _duality_gap(
                 chunk.rows, chunk.y, cost, s.active, s.dual, s.sqnorm, s.w, s.bias, scaling,
-                problem.loss,
+                s.origin, problem.loss,
             )  # fmt: skip
             relative = gap / max(primal, 1e-300)
             verified = relative <= tol
@@ -261,7 +270,7 @@ class DualDescent(Solver):
         return sum(n_active), sum(gap), sum(primal), sum(rested), max(largest), norm[-1]
 
     def finish(self, problem: Problem, state: DualDescentState) -> LinearFunction:
-        bias = float(self._scaling(problem) * state.bias[0])
+        bias = float(self._scaling(problem) * state.bias[0] + state.origin)
         return LinearFunction(state.w.astype(problem.dtype), bias)
 
     def residual(self, problem: Problem, state: DualDescentState, before: Any, after: Any) -> float:

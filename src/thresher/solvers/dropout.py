@@ -20,7 +20,15 @@ from thresher._random import uniform
 from thresher.functions import LinearFunction
 from thresher.solvers._batch import add_rows, slopes_at
 from thresher.solvers._states import combined, present
-from thresher.solvers._targets import SIGNS, TargetUnits, is_on_ball, reach, shortened, units_of
+from thresher.solvers._targets import (
+    SIGNS,
+    TargetUnits,
+    is_on_ball,
+    never_rests,
+    reach,
+    shortened,
+    units_of,
+)
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 
 __all__ = ["DropoutPegasos"]
@@ -100,8 +108,8 @@ class DropoutPegasos(Solver):
     project : bool, default=True
         Keep the weights in a ball, as ``Pegasos`` does.
     average : bool or None, default=None
-        The model is the mean of the iterates, weighted by t, instead of the last one.  None: where
-        targets are numbers, as for ``Pegasos``.
+        The model is the mean of the iterates, weighted by t, instead of the last one.  None: as for
+        ``Pegasos``.
     units : TargetUnits or None, default=None
         Start of the bias, length and delay of the steps.  None: as for ``Pegasos``.
 
@@ -130,9 +138,9 @@ class DropoutPegasos(Solver):
             raise ValueError("DropoutPegasos steps are 1/(alpha t): alpha must be positive")
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
-        """Steps and average for targets that are numbers; signs are as published."""
+        """Steps for targets that are numbers; those of signs are as published."""
         units = self.units or units_of(problem, chunk.rows, chunk, problem.ridge)
-        average = units.floor == 0.0 if self.average is None else self.average
+        average = never_rests(problem, units) if self.average is None else self.average
         return replace(self, average=average, units=units), problem
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> DropoutState:

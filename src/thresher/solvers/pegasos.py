@@ -27,6 +27,7 @@ from numba import njit
 
 from thresher import schedules
 from thresher._rows import Rows, scaled
+from thresher.dimensions import Float
 from thresher.functions import LinearFunction
 from thresher.penalties import WeightedL2
 from thresher.solvers import driver, relevance
@@ -36,6 +37,7 @@ from thresher.solvers._targets import (
     SIGNS,
     TargetUnits,
     is_on_ball,
+    never_rests,
     reach,
     shortened,
     units_of,
@@ -207,9 +209,10 @@ class Pegasos(_ScaledSolver):
     batch).  With a ``WeightedL2`` penalty the same steps run in the coordinates sqrt(lambda_j) w_j,
     which is the weighted coordinate-wise Pegasos.
 
-    Two classes are learned as published.  Where targets are numbers, the bias starts at their mean
-    and the steps, 1/(lambda (t + delay)), at Polyak's there, so that they are in the units of the
-    targets; the model is a mean of the iterates.
+    Two classes are learned as published, but for ``average``.  Where targets are numbers, the bias
+    starts at their mean and the steps, 1/(lambda (t + delay)), at Polyak's there, so that they are
+    in the units of the targets; the model is a mean of the iterates.  So it is with a loss for
+    numbers (least squares, Huber) where the targets are classes, but that the bias starts at zero.
 
     Parameters
     ----------
@@ -226,7 +229,9 @@ class Pegasos(_ScaledSolver):
         Steps other than these.
     average : bool or None, default=None
         The model is the mean of the iterates, weighted by t (Lacoste-Julien, Schmidt and Bach,
-        2012), instead of the last one.  None: where targets are numbers.
+        2012), instead of the last one.  None: where targets are numbers, or the loss charges rows
+        beyond the margin too (pinball, least squares): no step is zero then, and the last iterate
+        is where the last rows have led; False is as published.
     units : TargetUnits or None, default=None
         Start of the bias, length and delay of the steps.  None: found on a sample of the rows, of a
         stream on the first.
@@ -267,10 +272,10 @@ class Pegasos(_ScaledSolver):
             )
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
-        """Steps and average for targets that are numbers; signs are as published."""
+        """Steps for targets that are numbers; those of signs are as published."""
         lam, rows = _strength_and_rows(problem, chunk)
         units = self.units or units_of(problem, rows, chunk, lam)
-        average = units.floor == 0.0 if self.average is None else self.average
+        average = never_rests(problem, units) if self.average is None else self.average
         return replace(self, average=average, units=units), problem
 
     def update(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
@@ -323,12 +328,14 @@ class WeightedPegasos(Solver):
 
     Parameters
     ----------
-    precisions : {"ard", "cv"} or array of shape (n_features,), default="ard"
+    precisions : {"ard", "cv", "tuned"} or array of shape (n_features,), default="ard"
         "ard": automatic relevance determination, the inverse of the learned prior variances, for
         thousands of features at most; "cv": coordinate-wise search by cross-validation, for few
-        features; or positive numbers.  They are normalised so that alpha keeps its meaning: the
-        first so that rows keep their mean squared length in the coordinates sqrt(lambda_j) w_j,
-        the others to geometric mean one.
+        features; "tuned": equal, until ``TunedClassifier``, ``TunedRegressor`` or ``--tune`` finds
+        one for each feature, ``solver__precisions__0`` and so on, by any of their searches (as
+        published: ``search="csa+simplex"``, ``cv=10``, for tens of features); or positive numbers.
+        They are normalised so that alpha keeps its meaning: the first so that rows keep their mean
+        squared length in the coordinates sqrt(lambda_j) w_j, the others to geometric mean one.
     batch : int, default=1
         Rows per update.
     project : bool, default=True
@@ -368,6 +375,12 @@ class WeightedPegasos(Solver):
                     "features: give precisions as numbers, or use solver='pegasos'"
                 )
         self._inner().check(problem)
+
+    def feature_space(self, features: int) -> dict[str, Any]:
+        """One precision for each feature; their common factor is alpha's."""
+        if not (isinstance(self.precisions, str) and self.precisions == "tuned"):
+            return {}
+        return {f"precisions__{j}": Float(1e-2, 1e2, log=True) for j in range(features)}
 
     def _inner(self) -> Pegasos:
         return Pegasos(self.batch, self.project, self.bias)

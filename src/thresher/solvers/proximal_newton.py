@@ -29,7 +29,8 @@ from numba import njit
 
 from thresher._random import generator
 from thresher.functions import LinearFunction
-from thresher.solvers._working_set import Model, model_of, step_by_columns, step_by_matrix
+from thresher.solvers._dense_columns import step_by_dense_columns
+from thresher.solvers._working_set import Model, is_dense, model_of, step_by_columns, step_by_matrix
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 from thresher.solvers.driver import penalty_value
 from thresher.solvers.newton import derivatives, floor_of, predict, shifted_loss
@@ -184,7 +185,8 @@ class ProximalNewton(Solver):
         """Where the quadratic model is smallest."""
         w = s.w[model.chosen]
         if model.chosen.size > self.largest:
-            return step_by_columns(problem, chunk, s.p, model, w, rough)
+            step = step_by_dense_columns if is_dense(chunk.rows) else step_by_columns
+            return step(problem, chunk, s.p, model, w, rough)
         sample = self._hessian_rows(problem, s, chunk, model.chosen.size)
         return step_by_matrix(problem, chunk, s.p, model, w, sample)
 

@@ -33,7 +33,7 @@ from thresher.solvers._targets import are_signs, with_origin, with_origin_of_str
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
 
-__all__ = ["RDA", "AdaptiveRDA"]
+__all__ = ["RDA", "AdaptiveRDA", "with_gamma"]
 
 _RARER = 250  # rows of the rarer class that gamma is chosen on
 
@@ -187,6 +187,19 @@ def _weights_of_coordinates(state, penalty, gamma, rho, logarithmic, adaptive, w
             w[j] = _weight(state.gradient[j], beta, step, rho, penalty, j)
 
 
+def with_gamma(solver: Solver, problem: Problem, chunk: Chunk, scale: float) -> Solver:
+    """The best of a few gammas around ``scale`` on a sample of the rows.
+
+    The ideal is ||gradient|| / ||solution||.  Where one class is rare, gradients are short beside
+    the rows, and it is small.
+    """
+    gammas = [scale * m for m in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)]
+    # Of few rows of a rare class nothing is learned but the other one, best by short steps.
+    rarer = _RARER if are_signs(chunk) else 0
+    candidates = driver.variants(solver, "gamma", gammas)
+    return driver.best_on_sample(candidates, problem, chunk, rarer=rarer)
+
+
 class _DualAveraging(Solver):
     default_passes = 10
     default_penalty = "l1"
@@ -213,13 +226,8 @@ class _DualAveraging(Solver):
         solver = with_origin(self, problem, chunk)
         if self.gamma is not None:
             return solver, problem
-        norm = math.sqrt(mean_sqnorm(chunk) + 1e-12)
-        scale = 1.0 if self.adaptive else norm
-        gammas = [scale * m for m in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)]
-        # Of few rows of a rare class nothing is learned but the other one, best by short steps.
-        rarer = _RARER if are_signs(chunk) else 0
-        candidates = driver.variants(solver, "gamma", gammas)
-        return driver.best_on_sample(candidates, problem, chunk, rarer=rarer), problem
+        scale = 1.0 if self.adaptive else math.sqrt(mean_sqnorm(chunk) + 1e-12)
+        return with_gamma(solver, problem, chunk, scale), problem
 
     def for_stream(self, problem: Problem) -> Solver:
         return with_origin_of_stream(self, self.gamma is not None)

@@ -35,6 +35,7 @@ from thresher.solvers._targets import with_origin, with_origin_of_stream
 from thresher.solvers.auto import largest_useful_strength
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
+from thresher.solvers.rda import with_gamma
 
 __all__ = ["ReweightedL1", "ReweightedL2"]
 
@@ -361,13 +362,15 @@ class ReweightedL2(_Reweighted):
         strength 1/epsilon (strength/epsilon in the other variants).  None: so weak a ridge that it
         is a thousandth of the mean curvature that the rows give the loss, mean ||x||^2 / min(n, d),
         but strong enough for a row of the last pass to move its own prediction by at most one.
+        Such a ridge no longer keeps the first steps short: gamma must.
     truncate : float, default=1e-3
         Weights of at most this size are zero in the model.
     variant : {"thesis", "literal", "ridge"}, default="thesis"
         The denominator: lambda + mean Theta (Alg. 10), lambda * mean Theta + gamma/sqrt(t), or
         lambda (1 + mean Theta) + gamma/sqrt(t).
-    gamma : float, default=0.0
-        Weight of the proximal term, for the variants that have one.
+    gamma : float or None, default=None
+        Weight of the proximal term, which Alg. 10 goes without.  None: zero where epsilon is given,
+        else chosen on a sample of the rows.
     average_weights : bool, default=True
         Use the mean of all Theta or only the newest.
     batch : int, default=1
@@ -389,7 +392,7 @@ class ReweightedL2(_Reweighted):
     epsilon: float | None = None
     truncate: float = 1e-3
     variant: str = "thesis"
-    gamma: float = 0.0
+    gamma: float | None = None
     average_weights: bool = True
     space = {"epsilon": Float(1e-2, 1e4, log=True), "truncate": Float(1e-6, 1e-1, log=True)}
     batch: int = 1
@@ -402,7 +405,7 @@ class ReweightedL2(_Reweighted):
                 "ReweightedL2: variant must be 'thesis', 'literal' or 'ridge', "
                 f"got {self.variant!r}"
             )
-        if not (self.gamma >= 0.0 and self.truncate >= 0.0):
+        if not ((self.gamma or 0.0) >= 0.0 and self.truncate >= 0.0):
             raise ValueError("ReweightedL2: gamma and truncate must be at least 0")
         _strength(problem)
 
@@ -413,7 +416,10 @@ class ReweightedL2(_Reweighted):
         n, length = chunk.order.size, max(mean_sqnorm(chunk), 1e-12)
         weak, calm = 1000.0 * min(n, problem.n_features), float(self.default_passes * n)
         _, reweight = self._strengths(problem)
-        return replace(solver, epsilon=(reweight or 1.0) * min(weak, calm) / length), problem
+        solver = replace(solver, epsilon=(reweight or 1.0) * min(weak, calm) / length)
+        if self.gamma is not None:
+            return solver, problem
+        return with_gamma(solver, problem, chunk, math.sqrt(length)), problem
 
     def _has_steps(self) -> bool:
         return self.epsilon is not None
@@ -425,7 +431,7 @@ class ReweightedL2(_Reweighted):
 
     def rule(self, problem: Problem) -> L2Rule:
         epsilon, newest = self.epsilon or 0.1, not self.average_weights
-        return L2Rule(*self._strengths(problem), self.gamma, epsilon, newest)
+        return L2Rule(*self._strengths(problem), self.gamma or 0.0, epsilon, newest)
 
     def finish(self, problem: Problem, state: ReweightedState) -> LinearFunction:
         coef, bias = super().finish(problem, state)

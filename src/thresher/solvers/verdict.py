@@ -1,8 +1,8 @@
 r"""Whether a model is worth having: no fit is silently useless.
 
 A model is held against two others that anybody could have, on its own training rows: the best
-constant prediction c, and the best model of a single feature, :math:`c + t (x_j - \bar x_j)` with j
-the feature that goes best with the slopes of the loss at c,
+constant prediction c, and the best model of a single feature, :math:`c' + t (x_j - \bar x_j)`, with
+j the feature that goes best with the slopes of the loss at c,
 
 .. math:: j = \arg\max_j \frac{(\sum_i \ell'(y_i, c)(x_{ij} - \bar x_j))^2}
                               {\sum_i (x_{ij} - \bar x_j)^2} .
@@ -45,14 +45,13 @@ class _Sample(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """Predictions along a single feature: c + t z."""
+    """Predictions c + t z, from the constant (t = 0) to the best model of a feature (t = 1)."""
 
     y: np.ndarray
     z: np.ndarray
     constant: float
     feature: int
-    unit: float  # z = unit (x_j - mean)
-    best: float  # the t of the least loss
+    weight: float  # of the feature, at t = 1
 
 
 def is_no_better(
@@ -106,7 +105,7 @@ def _errs_too_often(
 ) -> bool:
     """Also where no single feature helps, if it ``must_gain``: rare classes are told by losses."""
     usual, wrong = _usual_errors(sample), _errors(sample, scores)
-    single = _errors(sample, np.stack([k.constant + k.best * k.z for k in lines], axis=1))
+    single = _errors(sample, np.stack([k.constant + k.z for k in lines], axis=1))
     chance = 3.0 * math.sqrt(usual / sample.y.size)
     gain = usual - single if usual - single > chance else 0.0
     return wrong >= usual - 0.5 * gain and (must_gain or gain > 0.0)
@@ -120,7 +119,7 @@ def _costs_too_much(
     for line, p in zip(lines, scores.T, strict=True):
         at_constant = _values(line.y, np.full(p.size, line.constant), problem.loss)
         constant += float(sample.weight @ at_constant)
-        single += _along(*line[:3], sample.weight, problem.loss, line.best)
+        single += _along(*line[:3], sample.weight, problem.loss, 1.0)
         excess += _values(line.y, np.ascontiguousarray(p), problem.loss) - at_constant
     more = float(sample.weight @ excess)  # what the model costs beyond the constant
     more -= 0.0 if sample.whole else 2.0 * _standard_error(excess, sample.weight)
@@ -227,20 +226,24 @@ def _best_line(problem: Problem, sample: _Sample, y: np.ndarray) -> _Line:
     column = sample.X[:, [j]]
     column = column.toarray() if hasattr(column, "toarray") else column
     z = unit * (column[:, 0] - means[j])
-    best = float(_least(y, z, weight, constant, loss)) if gains[j] > 0.0 else 0.0
-    return _Line(y, z, constant, j, unit, best)
+    shift, t = 0.0, 0.0
+    if gains[j] > 0.0:
+        t = _least(y, z, weight, constant, loss)
+        if problem.fit_intercept:
+            shift, t = _least_of_both(y, z, weight, constant, loss, t)
+    return _Line(y, shift + t * z, constant, j, t * unit)
 
 
 def _penalised(problem: Problem, sample: _Sample, line: _Line) -> float:
-    """The least loss and penalty along the feature, by golden sections between 0 and ``best``."""
+    """The least loss and penalty along the feature, by golden sections of the line."""
 
     def cost(t: float) -> float:
         weights = np.zeros(problem.n_features)
-        weights[line.feature] = t * line.unit
+        weights[line.feature] = t * line.weight
         value = _along(*line[:3], sample.weight, problem.loss, t)
         return value + penalty_value(problem, weights)
 
-    low, high, least = 0.0, line.best, cost(0.0)
+    low, high, least = 0.0, 1.0, cost(0.0)
     for _ in range(40):
         a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
         at_a, at_b = cost(a), cost(b)
@@ -296,3 +299,35 @@ def _least(y, z, weight, constant, loss):
         else:
             outer = middle
     return side * inner
+
+
+@njit(cache=True, nogil=True)
+def _least_of_both(y, z, weight, constant, loss, t):
+    """Shift and t of the least mean loss of constant + shift + t z, from the best t without shift.
+
+    By the ellipsoid method, which a kink of the loss does not stop, as it stops going along one of
+    the two at a time.  The ellipse has the matrix [[a, b], [b, d]], at first a circle of radius 2t.
+    """
+    shift, best_shift, best_t = 0.0, 0.0, t
+    least = _along(y, z, constant, weight, loss, t)
+    a, b, d = 4.0 * t * t, 0.0, 4.0 * t * t
+    for _ in range(60):
+        value, g, h = 0.0, 0.0, 0.0
+        for i in range(y.size):
+            p = constant + shift + t * z[i]
+            slope = weight[i] * loss.deriv(y[i], p)
+            value += weight[i] * loss.value(y[i], p)
+            g += slope
+            h += slope * z[i]
+        if value < least:
+            least, best_shift, best_t = value, shift, t
+        u, v = a * g + b * h, b * g + d * h
+        length = math.sqrt(max(g * u + h * v, 0.0))
+        if not length > 0.0:
+            break
+        u, v = u / length, v / length
+        shift, t = shift - u / 3.0, t - v / 3.0
+        a = 4.0 / 3.0 * (a - 2.0 / 3.0 * u * u)
+        b = 4.0 / 3.0 * (b - 2.0 / 3.0 * u * v)
+        d = 4.0 / 3.0 * (d - 2.0 / 3.0 * v * v)
+    return best_shift, best_t

@@ -25,7 +25,8 @@ class HoldOut:
 
     While rows flow by for the first time the threshold is halved whenever more than ``most`` rows
     are below it, so that what is held out in the end is spread over the whole data.  A class that
-    then has no other rows gets its first one back (:meth:`release`).
+    then has no other rows gets its first one back (:meth:`release`).  Where rows are learned from
+    as they flow by, the first row of a class is never held out (:meth:`begin_stream`).
     """
 
     share: float
@@ -35,6 +36,7 @@ class HoldOut:
     _draws: list[np.ndarray] = field(default_factory=list)
     _places: list[np.ndarray] = field(default_factory=list)  # numbers of the rows
     _released: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    _learned: np.ndarray | None = None  # of a stream: which classes have a row to learn from
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.share < 1.0:
@@ -53,6 +55,8 @@ class HoldOut:
         """The same, and the rows are kept."""
         draws = self._drawn(batch)
         held = draws < self.threshold
+        if self._learned is not None and not self._learned.all():
+            self._spare(self._learned, batch, held)
         if held.any():
             self.rows.append(batch.taken(held))
             self._draws.append(draws[held])
@@ -80,6 +84,26 @@ class HoldOut:
                 self._released = np.append(self._released, self._places[k][found])
                 self._keep(k, np.delete(np.arange(batch.size), found))
         return back
+
+    def begin_stream(self, learned: np.ndarray) -> None:
+        """From now on nobody knows whether another row of a class will come.
+
+        ``learned`` counts the rows so far of each class that are not held out.
+        """
+        known = learned > 0
+        for batch in self.release(learned):
+            assert batch.y is not None
+            known[batch.y.astype(np.int64)] = True
+        self._learned = known
+
+    def _spare(self, learned: np.ndarray, batch: Batch, held: np.ndarray) -> None:
+        """Hold out no first row of a class."""
+        assert batch.y is not None
+        present, first = np.unique(batch.y.astype(np.int64), return_index=True)
+        spared = first[held[first] & ~learned[present]]
+        held[spared] = False
+        self._released = np.append(self._released, batch.first + spared)
+        learned[present] = True
 
     @property
     def size(self) -> int:

@@ -123,7 +123,10 @@ def take_in(
 
 def _begin(intake: Intake, batch: Batch, rest: Iterator[Batch]) -> Intake:
     """Learn from the rows as they come; scale by the first rows alone, whatever the memory."""
-    intake.begun = chain(intake.kept or [batch], rest)
+    looked = intake.kept or [batch]
+    if intake.class_counts is not None:
+        intake.hold.begin_stream(_learned(looked, intake.hold, intake.class_counts.size))
+    intake.begun = chain(looked, rest)
     intake.kept = None
     sample, d = intake.sample, intake.data.schema.n_features
     intake.moments = Moments.empty(d).updated(sample.rows, sample.weight)
@@ -131,6 +134,15 @@ def _begin(intake: Intake, batch: Batch, rest: Iterator[Batch]) -> Intake:
         codes = sample.y.astype(np.int64)
         intake.class_counts = np.bincount(codes, minlength=intake.class_counts.size)
     return intake
+
+
+def _learned(batches: list[Batch], hold: HoldOut, classes: int) -> np.ndarray:
+    """How many rows of each class are not held out."""
+    counts = np.zeros(classes, np.int64)
+    for batch in batches:
+        assert batch.y is not None
+        counts += np.bincount(batch.y[~hold.mask(batch)].astype(np.int64), minlength=classes)
+    return counts
 
 
 def _head(batch: Batch, hold: HoldOut, whole: bool) -> Batch:
