@@ -337,7 +337,7 @@ def models():
         forest = KernelClassifier(map="forest", n_components=3, random_state=0).fit(X, three)
         save_model(forest, out)
         found.append(Path(out).read_bytes())
-        save_model(KernelClassifier(map="terms", random_state=0).fit(X, three), out)
+        save_model(KernelClassifier(map="terms", alpha=0.01, random_state=0).fit(X, three), out)
         found.append(Path(out).read_bytes())
         save_model(BudgetedClassifier(budget=5, random_state=0).fit(X, three), out)
         found.append(Path(out).read_bytes())

@@ -136,7 +136,7 @@ def test_bad_options():
 
 def test_subset_sizes():
     assert [subset_size("sqrt", n) for n in (100, 9_999, 10_000, 90_000)] == [10, 100, 20, 60]
-    assert [subset_size("auto", n) for n in (50, 400, 10_000, 10**7)] == [50, 100, 400, 2000]
+    assert [subset_size("auto", n) for n in (50, 400, 10_000, 10**7)] == [50, 200, 1000, 2000]
     assert subset_size(7, 5) == 5
 
 

@@ -30,6 +30,7 @@ _ADDED: dict[str, Json] = {
     "thresher.schedules.Pegasos": {"delay": 0.0},
     "thresher.solvers.asgd.AveragedSGD": {"origin": 0.0},
     "thresher.solvers.pegasos.Pegasos": {"average": False, "units": None},
+    "thresher.solvers.dcd.DualDescent": {"origin": 0.0},
     "thresher.solvers.dropout.DropoutPegasos": {"average": False, "units": None},
     "thresher.solvers.asset.ASSET": {"units": None},
     "thresher.solvers.pegasos.SGD": {"origin": 0.0},

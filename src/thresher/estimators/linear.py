@@ -89,9 +89,11 @@ class LinearModel(Learner):
             usual, uneven = sizes(rows, chunk.weight)
         penalty = self.penalty_for(problem, chunk, facts.mass, usual)
         problem = replace(problem, penalty=penalty)
-        solver = self._solver(front, problem, rows, not facts.whole, uneven)
-        tol = default_tolerance(solver, problem.loss, rows.shape) if self.tol is None else self.tol
-        passes = self.max_iter or solver.planned_passes(rows.shape)
+        counted = chunk.order.size  # rows of weight zero are nothing to a solver
+        shape, stored = (counted, rows.shape[1]), rows.stored * counted // max(rows.shape[0], 1)
+        solver = self._solver(front, problem, shape, stored, not facts.whole, uneven)
+        tol = default_tolerance(solver, problem.loss, shape) if self.tol is None else self.tol
+        passes = self.max_iter or solver.planned_passes(shape)
         plan = driver.Plan(passes, self.order, self.steps, self.trace)
         return Setup(replace(problem, tol=tol), solver, plan)
 
@@ -108,8 +110,9 @@ class LinearModel(Learner):
         return Problem(loss, L2(0.0), features, self.fit_intercept, dtype, seed, self.tol, outputs)
 
     def _solver(
-        self, front: Front, problem: Problem, rows: Rows, streaming: bool, uneven: bool
-    ) -> Solver:
+        self, front: Front, problem: Problem, shape: tuple[int, int], stored: int, streaming: bool,
+        uneven: bool,
+    ) -> Solver:  # fmt: skip
         """The one asked for; or what the rows and the front call for."""
         if self.solver != "auto":
             return resolve(self.solver, Solver, "solver")
@@ -118,13 +121,11 @@ class LinearModel(Learner):
         else:
             exact = self.tol is not None
             usual = choose_solver(
-                problem.loss, problem.penalty, rows.shape, rows.stored, exact,
+                problem.loss, problem.penalty, shape, stored, exact,
                 problem.outputs if uneven else 0,
             )  # fmt: skip
         limits = (self.max_iter, self.steps)
-        return front.prefers(
-            Circumstances(problem, rows.shape, self.task, usual, streaming, *limits)
-        )
+        return front.prefers(Circumstances(problem, shape, self.task, usual, streaming, *limits))
 
     def penalty_for(
         self, draft: Problem, chunk: Chunk, mass: float | None, usual_strength: float = 1.0
