@@ -67,7 +67,7 @@ def _targets(y: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
 def _left_out(K: np.ndarray, targets: np.ndarray) -> Any:
     """For every ridge, what each row is predicted by the model without it."""
     middle = targets.mean(axis=0)
-    values, vectors = eigh(0.5 * (K + K.T), overwrite_a=True, check_finite=False)
+    values, vectors = eigh(0.5 * (K + K.T), overwrite_a=True, check_finite=False, driver="evd")
     values = np.maximum(values, 0.0)
     parts, squares = vectors.T @ (targets - middle), vectors**2
     for a in _RIDGES:
