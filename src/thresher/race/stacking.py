@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._scores import best_class
 from thresher.maps.pooling import Pool, pool_classes, pool_numbers
 from thresher.race.runner import Runner
 
@@ -99,5 +100,4 @@ def _spread(runner: Runner) -> float:
 def _misses(scores: np.ndarray, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     if not classes.size:
         return (scores[:, 0] - y) ** 2
-    labels = (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
-    return (labels != y).astype(np.float64)
+    return (best_class(scores) != y).astype(np.float64)

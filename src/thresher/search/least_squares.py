@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from thresher._rows import Dense
+from thresher._scores import best_class
 from thresher._terms import capabilities
 from thresher.estimators.kernel import KernelModel
 from thresher.losses import LeastSquares, Loss
@@ -116,8 +117,7 @@ class DirectFits:
     def _predicted(self, scores: np.ndarray) -> np.ndarray:
         if self.classes is None:
             return scores[:, 0]
-        one = scores.shape[1] == 1
-        return self.classes[(scores[:, 0] > 0.0).astype(int) if one else scores.argmax(axis=1)]
+        return self.classes[best_class(scores)]
 
     def _sums(self, key: Hashable, Z: np.ndarray, fold: int) -> NormalEquations:
         """Over the fold's training rows: directly, or over all less the others if those are few."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._scores import best_class
 from thresher.search.criteria import auc
 from thresher.training.sampled import Sampled
 
@@ -38,9 +39,7 @@ class ClassificationMetrics:
         """Class numbers of the truth; scores (n,) for two classes, else (n, k)."""
         codes = codes.astype(np.int64)
         weight = np.ones(codes.size) if weight is None else weight
-        binary = scores.ndim == 1
-        guess = (scores > 0).astype(np.int64) if binary else scores.argmax(axis=1)
-        np.add.at(self.confusion, (codes, guess), weight)
+        np.add.at(self.confusion, (codes, best_class(scores)), weight)
         if probabilities is None:
             self.has_probabilities = False
         else:
