@@ -42,7 +42,7 @@ from thresher.solvers.given import Given
 __all__ = ["BoostedFeatures"]
 
 _USUAL_ROUNDS = 100
-_MOST_FEATURES = 10_000  # in a race
+_MOST_FEATURES = 1000  # in a race: a fit that takes as long as there are features cannot be stopped
 _MOST_BYTES = 4e9  # of sparse rows as dense ones
 _FEW_NUMBERS = 300_000  # of the rows, that one thread is as fast with as two
 _ROWS_OF_BIN, _FEW_BINS, _MOST_BINS = 20, 63, 255

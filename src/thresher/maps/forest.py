@@ -51,6 +51,7 @@ __all__ = ["ForestFeatures"]
 
 _USUAL_TREES = 50
 _MOST_TREES = 400
+_ALL_TRIED = 1000  # features of a race, in nodes that try them all
 _MOST_FEATURES = 10_000  # in a race: beyond, most nodes would not meet one that matters
 _ROUTING = 0.1  # what a row costs a tree that was not grown on it, to what it costs one that was
 _DENSE_BYTES = 1e9  # up to which sparse rows are grown on as dense ones, which is faster
@@ -109,7 +110,7 @@ class ForestFeatures(LeafFeatures):
         ),
         Contestant(
             "stretched forest", {"map": "forest", "map__max_features": 1.0},
-            most_features=_MOST_FEATURES, scales=False,
+            most_features=_ALL_TRIED, scales=False,
         ),
     )  # fmt: skip
 
