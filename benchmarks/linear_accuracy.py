@@ -48,7 +48,7 @@ def run(names: list[str] | None = None) -> str:
 
 
 def _row(name, split, loss, theirs, goal, threads):
-    model = LinearClassifier(loss, random_state=0, n_jobs=threads)
+    model = LinearClassifier(loss, alpha=1.0 / split.y.size, random_state=0, n_jobs=threads)
     ours = timed(lambda: model.fit(split.X, split.y))
     error = 100 * (1 - model.score(split.X_test, split.y_test))
     target = TARGETS[name][loss != "hinge"] if threads == 1 else 0.5

@@ -67,7 +67,7 @@ def lower_bound(loss: str, X: Any, y: np.ndarray) -> float:
     rounded hinge lie in [0, 1]: they are dual variables of the hinge as it is.
     """
     smooth = ROUNDED if loss == "hinge" else loss
-    options = {"solver": "newton", "fit_intercept": False, "random_state": 1}
+    options = {"solver": "newton", "alpha": 1.0 / y.size, "fit_intercept": False, "random_state": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tight = LinearClassifier(smooth, tol=1e-13, **options).fit(X.astype(np.float64), y)
@@ -85,7 +85,7 @@ def lower_bound(loss: str, X: Any, y: np.ndarray) -> float:
 
 def _tight_value(loss: str, X: Any, y: np.ndarray) -> float:
     """The value of a run to a gap of 1e-6 by dual coordinate descent."""
-    options = {"solver": "dcd", "fit_intercept": False, "random_state": 1}
+    options = {"solver": "dcd", "alpha": 1.0 / y.size, "fit_intercept": False, "random_state": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tight = LinearClassifier(loss, tol=1e-6, **options).fit(X.astype(np.float64), y)
@@ -119,7 +119,8 @@ def _theirs(X: Any, y: np.ndarray, loss: str, measure: Any) -> Any:
 
 def _ours(X: Any, y: np.ndarray, loss: str, measure: Any) -> Any:
     for tol in LADDER:
-        model = LinearClassifier(loss, tol=tol, fit_intercept=False, random_state=0)
+        options = {"alpha": 1.0 / y.size, "fit_intercept": False, "random_state": 0}
+        model = LinearClassifier(loss, tol=tol, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             time = timed(lambda model=model: model.fit(X, y), repeats=3)

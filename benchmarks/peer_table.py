@@ -50,7 +50,7 @@ def _contestants(split: data.Split) -> dict[str, Callable[[], Any]]:
     from sklearn.svm import LinearSVC
 
     X, y, n = split.X, split.y, split.y.size
-    ours = LinearClassifier("logistic", random_state=0)
+    ours = LinearClassifier("logistic", alpha=1 / n, random_state=0)
     sgd = SGDClassifier("log_loss", alpha=1 / n, max_iter=2, tol=None, average=True, random_state=0)
     lbfgs, svc = LogisticRegression(max_iter=1000), LinearSVC()
     liblinear = peers.trainer(X, y, 0)
