@@ -165,7 +165,8 @@ class Classifier(ClassifierMixin, Learner):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the highest score."""
-        return self.classes_[best_class(self.decision_function(X))]
+        best = best_class(self.decision_function(X))
+        return self.classes_[best]
 
     @property
     def link(self) -> Any:
