@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from thresher import ForestFeatures, KernelClassifier, KernelRegressor, load_model, save_model
-from thresher.maps.bundles import Bundles, bundled
+from thresher.maps.bundles import Bundles, _groups, bundled
 
 RNG = np.random.default_rng(3)
 N = 600
@@ -120,3 +120,36 @@ def test_damaged_bundles_are_refused(damaged):
     made.bundles_ = damaged
     with pytest.raises(ValueError, match="bundles"):
         made.check(12, made.width)
+
+
+def naive_groups(X):
+    """From every start on, until a row has two ones or each has one."""
+    start, found = 0, []
+    while start < X.shape[1]:
+        for stop in range(start + 1, X.shape[1] + 1):
+            ones = X[:, start:stop].sum(axis=1)
+            if ones.max() > 1 or not np.isin(X[:, start:stop], (0, 1)).all():
+                start += 1
+                break
+            if ones.min() == 1:
+                found += [(start, stop)] * (stop - start >= 3)
+                start = stop
+                break
+        else:
+            start += 1
+    return found
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_groups_are_those_of_a_search_from_every_column(seed):
+    rng = np.random.default_rng(seed)
+    kinds = {
+        "category": lambda: np.eye(k := int(rng.integers(1, 6)))[rng.integers(0, k, 40)],
+        "flags": lambda: (rng.random((40, 3)) < 0.1).astype(float),
+        "numbers": lambda: rng.normal(size=(40, 1)),
+        "zeros": lambda: np.zeros((40, int(rng.integers(1, 3)))),
+    }
+    rows = np.hstack([kinds[name]() for name in rng.choice(list(kinds), 8)])
+    for layout in (np.asarray, sparse.csr_matrix):
+        found = [(one.start, one.stop) for one in _groups(layout(rows))]
+        assert found == naive_groups(rows)

@@ -73,23 +73,41 @@ def bundled(X: Any, y: np.ndarray) -> Bundles | None:
 
 
 def _groups(X: Any) -> Iterator[slice]:
-    """Neighbouring columns of zeros and ones, of which every row has exactly one 1."""
+    """Neighbouring columns of zeros and ones, of which every row has exactly one 1.
+
+    Some rows rule out most columns, in time that is linear in their number: a window of columns is
+    made shorter at its start where a row has two, and looked at in all rows where each has one.
+    """
     n, d = X.shape
     sparse = hasattr(X, "indptr")
     some = X[:: max(1, n // _SAMPLE)]
-    some = some.toarray() if sparse else some
+    some = np.asfortranarray(some.toarray() if sparse else some)
+    binary = np.all((some == 0.0) | (some == 1.0), axis=0)
     whole = X.tocsc() if sparse else X
 
     def column(j: int) -> np.ndarray:
         return whole[:, [j]].toarray().ravel() if sparse else whole[:, j]
 
-    start = 0
-    while start < d:
-        # Some rows rule out most columns at once.
-        stop = _end(lambda j: some[:, j], start, d) and _end(column, start, d)
-        if stop is not None and stop - start >= _LEAST:
+    start, j, ones = 0, 0, np.zeros(some.shape[0])
+    while j < d:
+        if not binary[j]:
+            start, j, ones = j + 1, j + 1, np.zeros_like(ones)
+            continue
+        ones += some[:, j]
+        j += 1
+        while ones.max() > 1.0:
+            ones -= some[:, start]
+            start += 1
+        if ones.min() < 1.0:
+            continue
+        stop = _end(column, start, d)
+        if stop is None:
+            ones -= some[:, start]
+            start += 1
+            continue
+        if stop - start >= _LEAST:
             yield slice(start, stop)
-        start = stop or start + 1
+        start, j, ones = stop, stop, np.zeros_like(ones)
 
 
 def _end(column: Callable[[int], np.ndarray], start: int, d: int) -> int | None:
