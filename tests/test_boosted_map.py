@@ -16,6 +16,7 @@ from thresher import (
     save_model,
     train,
 )
+from thresher._clock import ending
 from thresher.race.contestants import contestants
 from thresher.search import space_for
 
@@ -53,6 +54,26 @@ def test_it_is_boosting_itself(y, weighted):
     for rows in (X, unseen, sparse.csr_matrix(unseen)):
         dense = rows.toarray() if sparse.issparse(rows) else rows
         np.testing.assert_allclose(scores(model, rows), scores(other, dense), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [300, 10_500])  # the second holds rows out to end early
+def test_parts_give_the_same_trees(rows):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, 3))
+    y = X[:, 0] * X[:, 1] + rng.normal(size=rows)
+    whole = BoostedFeatures(random_state=0).learn(X, y)
+    with ending(lambda: False):
+        parts = BoostedFeatures(random_state=0).learn(X, y)
+    for one, other in zip(whole.trees_, parts.trees_, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_what_was_grown_in_time_is_a_model():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    with ending(lambda: True):
+        model = KernelClassifier(map="boosted", random_state=0).fit(X, X[:, 0] > 0)
+    assert model.map_.describe() == "10 trees"
+    assert model.score(X, X[:, 0] > 0) > 0.9
 
 
 def test_rows_on_a_threshold_go_where_they_went():

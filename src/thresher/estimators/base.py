@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from thresher._clock import has_end, passed_on
 from thresher._interrupts import clean_interrupts
 from thresher._random import shuffled
 from thresher._rows import Dense, Rows
@@ -223,10 +224,10 @@ class Learner(NestedParameters):
             return self._run(one, part, held_part, c)
 
         with ThreadPoolExecutor(threads(self.n_jobs)) as pool:
-            return list(pool.map(learn, range(outputs)))
+            return list(pool.map(passed_on(learn), range(outputs)))
 
     def _run(self, setup: Setup, chunk: Chunk, held: Any, output: int | None) -> Result:
-        watched = self.verbose or self.callbacks or held
+        watched = self.verbose or self.callbacks or held or has_end()
         progress = Progress(self, setup.problem, held, output) if watched else None
         near = self._path.start(setup, output) if self._path else None
         try:
@@ -270,7 +271,7 @@ class Learner(NestedParameters):
         plan = setup.plan._replace(passes=passes)
         facts = facts._replace(visits=passes * whole.order.size, whole=False)
         stream = open_streams(setup.problem, setup.solver, sample, facts)
-        watched = self.verbose or self.callbacks or held
+        watched = self.verbose or self.callbacks or held or has_end()
         progress = Progress(self, stream.problem, held, None) if watched else None
         result = driver.run(
             stream, blocks.passes(plan, setup.solver.seam, setup.problem.seed), passes,

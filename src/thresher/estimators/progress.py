@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._clock import is_over
 from thresher.solvers import Problem, Result, Status, driver
 
 __all__ = ["FitEvent", "Held", "Progress"]
@@ -93,7 +94,7 @@ class Progress:
             print(_line(told), flush=True)
         # Every callback is told, also after one asked to stop.
         answers = [callback(told) for callback in self.estimator.callbacks or ()]
-        if any(answers):
+        if any(answers) or is_over():
             return Status.INTERRUPTED
         if self.patience is None or held_out is None:
             return None

@@ -18,11 +18,13 @@ Statistics (2001); Ke et al., LightGBM, NeurIPS (2017), for the histograms.
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from thresher._clock import has_end, is_over
 from thresher._threads import threads
 from thresher.dimensions import Float, Int
 from thresher.maps.base import Circumstances
@@ -42,6 +44,8 @@ from thresher.solvers.given import Given
 __all__ = ["BoostedFeatures"]
 
 _USUAL_ROUNDS = 100
+# Rounds and seconds between looks at the clock: each part sorts the values into bins again.
+_PART, _SECONDS = 10, 0.5
 _MOST_FEATURES = 1000  # in a race: a fit that takes as long as there are features cannot be stopped
 _MOST_BYTES = 4e9  # of sparse rows as dense ones
 _FEW_NUMBERS = 300_000  # of the rows, that one thread is as fast with as two
@@ -127,7 +131,7 @@ class BoostedFeatures(LeafFeatures):
             **self._checked_options(), max_bins=_bins(X.shape[0]), random_state=self._seed()
         )
         with threadpool_limits(self._threads(X), "openmp"):
-            grower.fit(_single(X), y, sample_weight=weight)
+            _grow(grower, _single(X), y, weight)
         # What scikit-learn pickles: it has no other way to its trees.
         grown = grower.__getstate__()
         rounds, self._start = grown["_predictors"], np.ravel(grown["_baseline_prediction"])
@@ -223,6 +227,19 @@ class BoostedFeatures(LeafFeatures):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _grow(grower: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> None:
+    """All rounds; in parts, which give the same trees, where there may be no time for all."""
+    rounds, done, part = grower.max_iter, 0, _PART if has_end() else grower.max_iter
+    grower.set_params(warm_start=part < rounds)
+    started = time.monotonic()
+    while done < rounds:
+        done = min(done + part, rounds)
+        grower.set_params(max_iter=done).fit(X, y, sample_weight=weight)
+        if is_over() or grower.n_iter_ < done:
+            return
+        part = max(_PART, int(_SECONDS * done / (time.monotonic() - started)))
 
 
 def _bins(rows: int) -> int:

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._clock import ending
 from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.estimators import input
 from thresher.estimators.calibration import calibrate
 from thresher.race.contestants import contestants
-from thresher.race.fitting import stop_after
 from thresher.race.outcome import Outcome
 from thresher.race.race import Race
 from thresher.race.runner import Trial
@@ -117,10 +117,9 @@ class _Auto(BaseEstimator):
     ) -> Any:
         jobs = {"n_jobs", "map__n_jobs"} & model.get_params().keys()
         model.set_params(**dict.fromkeys(jobs, self.n_jobs))
-        stop_after(model, started + 1.05 * self.budget)
-        model.fit(X, y, sample_weight=weight)
-        stop_after(model, None)
-        return model
+        until = started + 1.05 * self.budget
+        with ending(lambda: time.monotonic() > until):
+            return model.fit(X, y, sample_weight=weight)
 
     def _score(self, model: Any, X: Any, y: np.ndarray) -> float:
         raise NotImplementedError

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from thresher._clock import ending
 from thresher._threads import LEAVABLE
 from thresher.race.runner import Attempt, Runner, Trial
 from thresher.registry import LEARNERS
 
-__all__ = ["Fitting", "Stopped", "stop_after"]
+__all__ = ["Fitting", "Stopped"]
 
 _LOOK = 0.1  # seconds between looks at whether to stop
 
@@ -94,11 +95,10 @@ class Fitting:
         model, misses, scores, problem = None, np.array([math.inf]), None, ""
         try:
             model = clone(runner.estimator).set_params(**params)
-            stop_after(model, until, self.over.is_set)
             weight = None if self.weight is None else self.weight[part]
-            model.fit(self.X[part], self.y[part], sample_weight=weight)
+            with ending(lambda: self.over.is_set() or time.monotonic() > until):
+                model.fit(self.X[part], self.y[part], sample_weight=weight)
             misses, scores = self.misses(model, judges), self._scores(model, judges)
-            stop_after(model, None)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             problem = str(error)[:200]
         seconds, loss = time.monotonic() - started, float(np.mean(misses))
@@ -134,13 +134,3 @@ class Fitting:
 def _size(model: Any) -> int:
     """Numbers that a model needs to predict; unknown of models that are not ours."""
     return model.function_.size if hasattr(model, "function_") else 0
-
-
-def stop_after(model: Any, until: float | None, over: Callable[[], bool] = _never) -> None:
-    """End a fit with the first pass after ``until``, or when it is ``over``; models that are not
-    ours go on."""
-    if "callbacks" in model.get_params(deep=False):
-        late = None if until is None else [lambda event: over() or time.monotonic() > until]
-        model.set_params(callbacks=late)
-    for member in getattr(model.get_params(deep=False).get("map"), "members", None) or ():
-        stop_after(member, until, over)
