@@ -8,12 +8,16 @@ it is saved, exported and calibrated as one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
+from thresher._clock import passed_on
 from thresher._random import generator
+from thresher._threads import threads
 from thresher.functions import LinearFunction
 from thresher.functions.base import check_numbers, require
 from thresher.maps.base import Circumstances, FeatureMap
@@ -41,6 +45,8 @@ class StackFeatures(FeatureMap):
     folds : int, default=5
         In which scores of unseen rows are made, where weights are to be learned: as many more fits
         of every member.
+    n_jobs : int or None, default=None
+        Members that are fitted at a time.
     random_state : int, RandomState or None, default=None
         Of the folds.
 
@@ -75,12 +81,14 @@ class StackFeatures(FeatureMap):
         weights: Any = None,
         offsets: Any = None,
         folds: int = 5,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ):
         self.members = members
         self.weights = weights
         self.offsets = offsets
         self.folds = folds
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     # ------------------------------------------------------------ learning
@@ -101,9 +109,23 @@ class StackFeatures(FeatureMap):
         pool = self._given_pool(len(members), 1 if classes.size <= 2 else classes.size)
         if pool is None:
             pool = self._learned_pool(members, X, codes, classes, weight)
-        self.functions_ = tuple(_learned(one, X, codes, classes, weight) for one in members)
+        self.functions_ = tuple(self._learned(members, X, codes, classes, weight))
         self.weights_, self.offsets_ = pool
         return self
+
+    def _learned(
+        self, members: list[Any], X: Any, codes: np.ndarray, classes: np.ndarray,
+        weight: np.ndarray | None,
+    ) -> list[Any]:  # fmt: skip
+        """The members' functions, learned side by side."""
+        jobs = min(threads(self.n_jobs), len(members))
+
+        def learned(member: Any) -> Any:
+            return _learned(member, X, codes, classes, weight)
+
+        # BLAS threads of fits side by side would wait for each other.
+        with threadpool_limits(1 if jobs > 1 else None, "blas"), ThreadPoolExecutor(jobs) as pool:
+            return list(pool.map(passed_on(learned), members))
 
     def taking(self, functions: Any, pool: Pool) -> StackFeatures:
         """The same of models that have been learned already."""
@@ -141,9 +163,9 @@ class StackFeatures(FeatureMap):
         scores = [np.empty((codes.size, outputs)) for _ in members]
         for train, test in self._folds(codes, classes):
             mine = None if weight is None else weight[train]
-            for one, out in zip(members, scores, strict=True):
-                found = _learned(one, X[train], codes[train], classes, mine)
-                out[test] = found.scores(X[test])
+            found = self._learned(members, X[train], codes[train], classes, mine)
+            for function, out in zip(found, scores, strict=True):
+                out[test] = function.scores(X[test])
         return (pool_classes if classes.size else pool_numbers)(scores, codes, weight)
 
     def _folds(

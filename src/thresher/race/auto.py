@@ -69,7 +69,7 @@ class _Auto(BaseEstimator):
 
     def _runners(self, X: Any, seed: int) -> dict[str, Any]:
         known = contestants(
-            self._task, hasattr(X, "indptr"), X.shape[1], seed, threads(self.n_jobs)
+            self._task, hasattr(X, "indptr"), X.shape[1], seed, threads(self.n_jobs), X.shape[0]
         )
         if self.learners is None:
             return known

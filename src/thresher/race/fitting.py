@@ -60,11 +60,11 @@ class Fitting:
         self.pool.shutdown(wait=problem is None, cancel_futures=True)
 
     def all(self, fits: Sequence[tuple[Runner, Callable[[], None]]]) -> None:
-        """Wait for fits of runners; those that are wide come one by one, after the others."""
-        self.finish([self.pool.submit(fit) for runner, fit in fits if not runner.is_wide])
+        """Wait for fits of runners; those that are wide come one by one, before the others."""
         for runner, fit in fits:
             if runner.is_wide:
                 self.alone(fit)
+        self.finish([self.pool.submit(fit) for runner, fit in fits if not runner.is_wide])
 
     def alone(self, fit: Callable[..., None], *given: Any) -> None:
         """One fit, while no other runs; in a thread too, so that one can leave it."""

@@ -44,7 +44,8 @@ def choose(
     rows = (rows_in_memory if in_memory else first_rows)(intake)
     sparse = schema.layout == "sparse" and not schema.is_table
     assert schema.target is not None
-    runners = contestants(schema.target.task, sparse, rows.X.shape[1], seed, cores())
+    size, width = rows.X.shape
+    runners = contestants(schema.target.task, sparse, width, seed, cores(), size)
     deadline = started + (_IN_MEMORY if in_memory else _STREAMED) * budget
     race = Race(
         runners, rows.X, rows.labelled(classes), rows.weight, schema.target.task, deadline, seed,
@@ -56,6 +57,8 @@ def choose(
         reason = f"{outcome.reason}; the race was stopped: as it was fitted on {outcome.rows} rows"
         return Choice(outcome.model, reason, trials, fitted=True)
     estimator = outcome.estimator
+    if "map__n_jobs" in estimator.get_params():
+        estimator.set_params(map__n_jobs=cores())
     if in_memory:
         outcome.grown(rows.size, started + budget - time.monotonic())
     else:
