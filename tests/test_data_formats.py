@@ -23,7 +23,7 @@ from thresher.data._svmlight_text import cut
 from thresher.data.arrow_cells import _side_by_side
 from thresher.data.batch import Batch, Sparse, gathered
 from thresher.data.dataset import rows_in
-from thresher.data.files import expand, suffix, text_blocks
+from thresher.data.files import Span, expand, suffix, text_blocks
 from thresher.data.quotes import record_end
 
 
@@ -444,7 +444,7 @@ def test_columns_become_rows(k):
 def test_blocks_of_text_outlive_the_next(tmp_path):
     text = b"".join(b"%d 1:%s\n" % (i, b"1" * (i % 50)) for i in range(200))
     (tmp_path / "a.svm").write_bytes(text)
-    blocks = list(text_blocks(str(tmp_path / "a.svm"), cut, 32))
+    blocks = list(text_blocks(Span(str(tmp_path / "a.svm")), cut, 32))
     assert len(blocks) > 10
     assert b"".join(block.data.tobytes() for block in blocks) == text
     lines = np.cumsum([1, *(block.newlines for block in blocks)])[:-1]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -13,11 +14,12 @@ from thresher.data.arrow_cells import needed_columns, raw_table
 from thresher.data.batch import Batch
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import DataError
-from thresher.data.files import BLOCK_BYTES, open_remote
+from thresher.data.files import BLOCK_BYTES, Span, open_remote
 from thresher.data.infer import Wishes, infer_table
 from thresher.data.pipes import local
 from thresher.data.schema import Schema
-from thresher.data.source import Files, Table
+from thresher.data.source import Files, Part, Table
+from thresher.data.spans import TallyAll
 
 __all__ = ["ArrowSource", "ParquetSource", "TableSource"]
 
@@ -25,19 +27,27 @@ _BROKEN = (pa.ArrowException, OSError)
 _DECODED_TOGETHER = 4  # blocks of a Parquet file
 
 
+class _Placed(NamedTuple):
+    """Some rows of a file, the first of which has this number, counted from 1."""
+
+    file: str
+    row: int
+    batch: pa.RecordBatch
+
+
 class _Columnar(Table):
     """Record batches with named columns; rows are counted from 1 in messages."""
 
     block_bytes: int
 
-    def batches(self, columns: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def batches(self, columns: list[str]) -> Iterator[_Placed]:
         raise NotImplementedError
 
     def infer(self, wishes: Wishes) -> Schema:
         wanted = self.wanted_rows(wishes)
         found: list[pa.Table] = []
-        for _, batch in self.batches(self.names):
-            found.append(pa.Table.from_batches([batch]))
+        for placed in self.batches(self.names):
+            found.append(pa.Table.from_batches([placed.batch]))
             if sum(b.num_rows for b in found) >= wanted:
                 break
         if not found:
@@ -50,15 +60,7 @@ class _Columnar(Table):
 
     def blocks(self, encoder: Encoder) -> Iterator[Batch]:
         columns = needed_columns(encoder.schema, self.names, self.name)
-        return self.parsed(self._placed(columns), _encoded, encoder)
-
-    def _placed(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, Origin]]:
-        """Batches with the place of their rows in the file."""
-        row, last = 1, None
-        for file, batch in self.batches(columns):
-            row = row if file == last else 1
-            yield batch, Origin(file, _counted_from(row), unit="row")
-            row, last = row + batch.num_rows, file
+        return self.parsed(self.batches(columns), _encoded, encoder)
 
     def _batch_rows(self) -> int:
         return max(16, self.block_bytes // (8 * max(len(self.names), 1)))
@@ -70,9 +72,9 @@ class _Columnar(Table):
         return names
 
 
-def _encoded(piece: tuple[pa.RecordBatch, Origin], encoder: Encoder) -> list[Batch]:
-    batch, origin = piece
-    return [encoder.encode(raw_table(batch, encoder.schema, encoder.bad, origin))]
+def _encoded(placed: _Placed, encoder: Encoder) -> list[Batch]:
+    origin = Origin(placed.file, _counted_from(placed.row), unit="row")
+    return [encoder.encode(raw_table(placed.batch, encoder.schema, encoder.bad, origin))]
 
 
 def _counted_from(first: int) -> Callable[[int], int]:
@@ -101,10 +103,11 @@ class TableSource(_Columnar):
     def n_rows(self) -> int | None:
         return int(self.table.num_rows)
 
-    def batches(self, columns: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        table = self.table.select(columns)
+    def batches(self, columns: list[str]) -> Iterator[_Placed]:
+        table, row = self.table.select(columns), 1
         for batch in table.to_batches(max_chunksize=self._batch_rows()):
-            yield self.name, batch
+            yield _Placed(self.name, row, batch)
+            row += batch.num_rows
 
 
 @dataclass
@@ -121,15 +124,31 @@ class _TableFiles(Files, _Columnar):
         with self._open(self.paths[0]) as file:
             self.names = self._checked_names(_columns(file))
 
-    def batches(self, columns: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        for path in self.paths:
+    def batches(self, columns: list[str]) -> Iterator[_Placed]:
+        for span in self.read_spans():
+            path, row = span.path, span.first
             with self._open(path) as file:
                 missing = set(columns) - set(_columns(file))
                 if missing:
-                    raise DataError(f"{path} has no column {min(missing)!r}, {self.paths[0]} has")
-                batches = self._batches_of(file, columns)
+                    raise DataError(f"{path} has no column {min(missing)!r}, the first file has")
+                batches = self._batches_of(file, columns, span)
                 while (batch := _next(batches, path)) is not None:
-                    yield path, batch.select(columns)
+                    yield _Placed(path, row, batch.select(columns))
+                    row += batch.num_rows
+
+    def parts(self, n: int, tally_all: TallyAll) -> list[Part]:
+        spans: list[tuple[Span, int]] = []
+        for path in self.paths:
+            with self._open(path) as file:
+                sizes, row = self._unit_rows(file), 1
+            for k, rows in enumerate(sizes):
+                spans.append((Span(path, k, k + 1, row), rows))
+                row += rows
+        return self.grouped(spans, n)
+
+    def _unit_rows(self, file: Any) -> list[int]:
+        """Rows of the row groups or record batches, which reading may begin with."""
+        raise NotImplementedError
 
     def _open(self, path: str) -> Any:
         try:
@@ -142,7 +161,7 @@ class _TableFiles(Files, _Columnar):
     def _reader(self, file: Any) -> Any:
         raise NotImplementedError
 
-    def _batches_of(self, file: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _batches_of(self, file: Any, columns: list[str], span: Span) -> Iterator[pa.RecordBatch]:
         raise NotImplementedError
 
 
@@ -164,6 +183,8 @@ class ParquetSource(_TableFiles):
 
     @property
     def n_rows(self) -> int | None:
+        if self.spans is not None:
+            return None
         total = 0
         for path in self.paths:
             with self._open(path) as file:
@@ -175,11 +196,18 @@ class ParquetSource(_TableFiles):
 
         return pq.ParquetFile(file)
 
-    def _batches_of(self, file: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _unit_rows(self, file: Any) -> list[int]:
+        meta = file.metadata
+        return [meta.row_group(k).num_rows for k in range(meta.num_row_groups)]
+
+    def _batches_of(self, file: Any, columns: list[str], span: Span) -> Iterator[pa.RecordBatch]:
         # Which rows share a batch leaves no trace.  Columns are decoded in threads, and every one
         # costs a batch some time whatever its length: fewer and larger batches than of text.
         rows = _DECODED_TOGETHER * self._batch_rows()
-        return file.iter_batches(batch_size=rows, columns=columns, use_threads=True)
+        groups = range(file.metadata.num_row_groups)[span.start : span.stop]
+        return file.iter_batches(
+            batch_size=rows, row_groups=list(groups), columns=columns, use_threads=True
+        )
 
 
 class ArrowSource(_TableFiles):
@@ -195,9 +223,16 @@ class ArrowSource(_TableFiles):
             stream.seek(0)
             return pa.ipc.open_stream(stream)
 
-    def _batches_of(self, file: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        random = hasattr(file, "num_record_batches")
-        whole = map(file.get_batch, range(file.num_record_batches)) if random else file
-        for batch in whole:
+    def _unit_rows(self, file: Any) -> list[int]:
+        return [batch.num_rows for batch in _record_batches(file)]
+
+    def _batches_of(self, file: Any, columns: list[str], span: Span) -> Iterator[pa.RecordBatch]:
+        for batch in islice(_record_batches(file), span.start, span.stop):
             for start in range(0, batch.num_rows, self._batch_rows()):
                 yield batch.slice(start, self._batch_rows())
+
+
+def _record_batches(file: Any) -> Iterator[pa.RecordBatch]:
+    """Those of a file; mapped memory, so that one that is passed over costs next to nothing."""
+    random = hasattr(file, "num_record_batches")
+    return map(file.get_batch, range(file.num_record_batches)) if random else iter(file)

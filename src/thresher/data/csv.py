@@ -25,12 +25,13 @@ from thresher.data.arrow_cells import needed_columns, raw_table
 from thresher.data.batch import Batch
 from thresher.data.encode import Encoder, Origin, Raw
 from thresher.data.errors import BadCell, BadRows, DataError
-from thresher.data.files import BLOCK_BYTES, STDIN, TextBlock, text_blocks
+from thresher.data.files import BLOCK_BYTES, STDIN, Span, TextBlock, text_blocks
 from thresher.data.infer import Wishes, infer_table, numbered
 from thresher.data.infer_numbers import infer_numbers
 from thresher.data.quotes import left_open, record_end
 from thresher.data.schema import Schema, unique_names
-from thresher.data.source import Files, Table
+from thresher.data.source import Files, Part, Table
+from thresher.data.spans import TallyAll, text_spans
 
 __all__ = ["CsvSource"]
 
@@ -62,9 +63,10 @@ class CsvSource(Files, Table):
     def __post_init__(self) -> None:
         self.find_files()
         self._stdin: Iterator[TextBlock] = iter(())
-        start = self._start(self.paths[0])
+        self._leader = self.paths[0]  # whose columns are everybody's
+        start = self._start(self._leader)
         self.delimiter = dialect.checked(self.delimiter or dialect.delimiter(start))
-        self._head = self._head_of(self.paths[0], start)
+        self._head = self._head_of(self._leader, start)
         self.names = self._head.names
 
     # ------------------------------------------------------------ the sample
@@ -199,10 +201,11 @@ class CsvSource(Files, Table):
 
     def _text(self, hold: bool = False) -> Iterator[tuple[TextBlock, _Head]]:
         """All blocks without headers; ``hold``: those of standard input will be needed again."""
-        for path in self.paths:
-            blocks = self._stdin_blocks(hold) if path == STDIN else self._file_blocks(path)
-            head = self._head if path == self.paths[0] else self._further(path)
-            skip = head.lines
+        for span in self.read_spans():
+            path = span.path
+            blocks = self._stdin_blocks(hold) if path == STDIN else self._file_blocks(span)
+            head = self._head if path == self._leader else self._further(path)
+            skip = 0 if span.start else head.lines
             for block in blocks:
                 dialect.check_utf8(block, self.encoding)
                 rest = _without_lines(block, skip)
@@ -210,8 +213,15 @@ class CsvSource(Files, Table):
                 if rest.data.size:
                     yield rest, head
 
-    def _file_blocks(self, path: str) -> Iterator[TextBlock]:
-        return text_blocks(path, self._cut, self.block_bytes, self.encoding)
+    def _file_blocks(self, span: Span) -> Iterator[TextBlock]:
+        return text_blocks(span, self._cut, self.block_bytes, self.encoding)
+
+    def parts(self, n: int, tally_all: TallyAll) -> list[Part]:
+        spans = text_spans(self.paths, n, self._cut, self.encoding, True, tally_all)
+        lines = self._head.lines
+        return self.grouped(
+            [(span, found - (0 if span.start else lines)) for span, found in spans], n
+        )
 
     def _stdin_blocks(self, hold: bool) -> Iterator[TextBlock]:
         """What was held back while the schema was read, then the rest of the stream."""
@@ -236,7 +246,7 @@ class CsvSource(Files, Table):
     def _start(self, path: str) -> str:
         """The first block, to look at; standard input's is kept."""
         size = self.block_bytes if path == STDIN else _HEAD_BYTES
-        blocks = text_blocks(path, self._cut, size, self.encoding)
+        blocks = text_blocks(Span(path), self._cut, size, self.encoding)
         block = next(blocks, None)
         if path == STDIN:
             self._stdin = blocks
@@ -268,9 +278,9 @@ class CsvSource(Files, Table):
         if sorted(head.names) != sorted(self.names):
             if not self.header:
                 n = len(self.names)
-                raise DataError(f"{path} has {len(head.names)} columns, {self.paths[0]} has {n}")
+                raise DataError(f"{path} has {len(head.names)} columns, {self._leader} has {n}")
             odd = sorted(set(head.names) ^ set(self.names))
-            raise DataError(f"{path} and {self.paths[0]} differ in column {odd[0]!r}")
+            raise DataError(f"{path} and {self._leader} differ in column {odd[0]!r}")
         return head
 
 

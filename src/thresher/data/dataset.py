@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,8 +17,9 @@ from thresher.data.errors import BadRows, DataError
 from thresher.data.moments import Moments
 from thresher.data.schema import Schema
 from thresher.data.source import Source, sample_rows
+from thresher.data.spans import TallyAll, one_by_one
 
-__all__ = ["CHUNK_BYTES", "DataSet", "Extent", "rows_in", "window_rows"]
+__all__ = ["CHUNK_BYTES", "DataSet", "Extent", "renumbered", "rows_in", "window_rows"]
 
 CHUNK_BYTES = 64 << 20
 _WINDOW_BYTES, _WINDOW_ROWS = 32 << 20, 1 << 17
@@ -46,6 +47,8 @@ class DataSet:
     bad : account of the rows that were left out
     chunk_bytes : int, default=64 MiB
         About how much memory a chunk takes.
+    first : int, default=0
+        The number of the first row, where this is a part of something larger.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class DataSet:
     schema: Schema
     bad: BadRows
     chunk_bytes: int = CHUNK_BYTES
+    first: int = 0
 
     @property
     def name(self) -> str:
@@ -91,7 +95,7 @@ class DataSet:
         return self._batches(rows or self.chunk_rows, self.bad)
 
     def _batches(self, rows: int, bad: BadRows) -> Iterator[Batch]:
-        first = 0
+        first = self.first
         # One chunk is in use and one in the making: threads need no more, and memory is dear.
         for batch in ahead(gathered(self._blocks(bad), rows), depth=1):
             yield batch._replace(first=first, n_features=self.schema.n_features)
@@ -108,6 +112,17 @@ class DataSet:
     def _check_unchanged(self, when: str) -> None:
         if self.source.stamps() != self._stamps:
             raise DataError(f"{self.name} has changed {when}: start again")
+
+    def shards(self, n: int, tally_all: TallyAll = one_by_one) -> list[DataSet]:
+        """At most ``n`` data sets of consecutive rows that together are this one.
+
+        They can be sent to other processes, which read their rows themselves.  Where text has blank
+        lines or bad rows the numbers of the first rows are too large: whoever has read a shard
+        knows (:func:`renumbered`).
+        """
+        parts = self.source.parts(n, tally_all)
+        shards = [replace(self, source=part.source, bad=BadRows(self.bad.policy)) for part in parts]
+        return renumbered(shards, [part.rows for part in parts])
 
     @cached_property
     def sample(self) -> Batch:
@@ -149,6 +164,12 @@ class DataSet:
             if on_rows is not None:
                 on_rows(rows)
         return Extent(rows, moments, counts, nonzeros)
+
+
+def renumbered(shards: Sequence[DataSet], rows: Sequence[int]) -> list[DataSet]:
+    """Shards that have so many rows each."""
+    firsts = np.cumsum([0, *rows])
+    return [replace(s, first=int(first)) for s, first in zip(shards, firsts, strict=False)]
 
 
 def rows_in(size: int, row_bytes: int) -> int:

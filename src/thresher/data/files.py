@@ -19,8 +19,8 @@ from thresher.data._bytes import after_newline, count, survey
 from thresher.data.errors import DataError
 from thresher.data.pipes import is_pipe, local, spooled
 
-__all__ = ["STDIN", "TextBlock", "expand", "open_bytes", "open_remote", "stamp", "suffix",
-           "text_blocks"]  # fmt: skip
+__all__ = ["STDIN", "Span", "TextBlock", "expand", "is_seekable_text", "open_bytes", "open_remote",
+           "stamp", "suffix", "text_blocks"]  # fmt: skip
 
 STDIN = "-"
 BLOCK_BYTES = 4 << 20
@@ -31,11 +31,25 @@ _UTF8 = {"utf-8", "utf8", "ascii", "us-ascii"}
 _BROKEN = (OSError, EOFError, pa.ArrowException)
 
 
+class Span(NamedTuple):
+    """Part of a file: bytes, row groups, batches or blocks, from ``start`` on; ``stop`` None: to
+    the end.
+
+    ``first`` is the number of its first line or row, counted from 1.
+    """
+
+    path: str
+    start: int = 0
+    stop: int | None = None
+    first: int = 1
+
+
 class TextBlock(NamedTuple):
     """Some whole lines of a file; ``first_line`` counts from 1, ``newlines`` are in the block.
 
     A ``plain`` block holds no quote and nothing beyond ASCII; a ``rest`` is what the file ends with
-    where no line ends: without a newline, or within a quote.
+    where no line ends: without a newline, or within a quote.  ``marked``: a byte order mark came
+    before it.
     """
 
     file: str
@@ -44,6 +58,7 @@ class TextBlock(NamedTuple):
     newlines: int
     plain: bool
     rest: bool = False
+    marked: bool = False
 
 
 # ---------------------------------------------------------------- files
@@ -163,8 +178,14 @@ def _fsspec(path: str) -> Any:
 # ---------------------------------------------------------------- blocks
 
 
+def is_seekable_text(path: str, encoding: str) -> bool:
+    """Whether reading may begin anywhere: a local file as it is, in UTF-8."""
+    compressed = Path(_bare(path)).suffix.lower() in _COMPRESSED
+    return "://" not in path and not compressed and encoding.lower() in _UTF8
+
+
 def text_blocks(
-    path: str, cut: Callable[[np.ndarray], int], size: int, encoding: str = "utf-8"
+    span: Span, cut: Callable[[np.ndarray], int], size: int, encoding: str = "utf-8"
 ) -> Iterator[TextBlock]:
     """Blocks of about ``size`` bytes that end at ``cut`` (just after a line's end), which is asked
     only where quotes may be: elsewhere the last newline ends a line.
@@ -172,20 +193,20 @@ def text_blocks(
     A line longer than the block makes the block grow.  Other encodings are turned into UTF-8.
     Every block has memory of its own, so that threads can parse one while the next is read.
     """
-    size = max(size, _SMALLEST_BLOCK)
-    line, left, buffer = 1, 0, np.empty(size, np.uint8)
+    size, path, marked = max(size, _SMALLEST_BLOCK), span.path, False
+    line, left, buffer = span.first, 0, np.empty(size, np.uint8)
     with _opened(path) as stream:
-        fill = _filler(stream, path, encoding)
+        fill = _limited(_filler(stream, path, encoding), stream, span)
         while got := fill(buffer[left:].data):
             data = buffer[: left + got]
             if line == 1 and not left and data[:3].tobytes() == codecs.BOM_UTF8:
-                data = data[3:]
+                data, marked = data[3:], True
             newlines, special = survey(data)
             end = cut(data) if special else after_newline(data, 0, data.size)
             if end:
                 newlines -= count(data[end:], 10)
-                yield TextBlock(path, data[:end], line, newlines, not special)
-                line += newlines
+                yield TextBlock(path, data[:end], line, newlines, not special, marked=marked)
+                line, marked = line + newlines, False
             left = data.size - end
             if left > max(_LONGEST_LINE, 2 * size):
                 raise DataError(
@@ -197,7 +218,7 @@ def text_blocks(
             buffer[:left] = rest
     if left:
         newlines, special = survey(buffer[:left])
-        yield TextBlock(path, buffer[:left], line, newlines, not special, rest=True)
+        yield TextBlock(path, buffer[:left], line, newlines, not special, True, marked)
 
 
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
@@ -221,6 +242,25 @@ def _filler(stream: IO[bytes], path: str, encoding: str) -> Callable[[memoryview
         return done
 
     return fill
+
+
+def _limited(
+    fill: Callable[[memoryview], int], stream: Any, span: Span
+) -> Callable[[memoryview], int]:
+    """The same for the bytes of a span alone."""
+    if span.start:
+        stream.seek(span.start)
+    if span.stop is None:
+        return fill
+    left = span.stop - span.start
+
+    def some(view: memoryview) -> int:
+        nonlocal left
+        got = fill(view[:left])
+        left -= got
+        return got
+
+    return some
 
 
 def _reading(path: str, read: Callable[[Any], Any], what: Any) -> Any:

@@ -26,7 +26,7 @@ def record_batches(data: DataSet) -> Iterator[pa.RecordBatch]:
     if isinstance(source, CsvSource):
         yield from _csv_batches(source)
     elif isinstance(source, _Columnar):
-        for _, batch in source.batches(source.names):
+        for _, _, batch in source.batches(source.names):
             yield batch
     else:
         yield from _matrix_batches(data)

@@ -18,6 +18,7 @@ import math
 import os
 import struct
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
@@ -34,7 +35,8 @@ from thresher.data.files import expand, stamp
 from thresher.data.infer import Wishes
 from thresher.data.pipes import local
 from thresher.data.schema import Schema
-from thresher.data.source import Source
+from thresher.data.source import Part, Source
+from thresher.data.spans import TallyAll, shares
 
 __all__ = ["SUFFIX", "RowsFile", "cached", "write_rows"]
 
@@ -52,6 +54,8 @@ class RowsFile(Source):
     """A file of parsed rows, with the schema that they were parsed by."""
 
     path: str
+    #: the byte that it starts at, the one after its end, and its rows; None: all of the file
+    span: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         (self.path,) = expand(self.path)
@@ -74,7 +78,7 @@ class RowsFile(Source):
 
     @property
     def n_rows(self) -> int | None:
-        return int(self._rows)
+        return int(self._rows if self.span is None else self.span[2])
 
     def infer(self, wishes: Wishes) -> Schema:
         target = self.header_schema.target
@@ -89,7 +93,9 @@ class RowsFile(Source):
         if encoder.bad.policy == "skip":
             encoder.bad.count += self.left_out
         with open(local(self.path), "rb", buffering=0) as file:
-            place, left = self._start, self._rows
+            place, end, left = self._start, self._size - _END.size, self._rows
+            if self.span is not None:
+                place, end, left = self.span
             while left > 0:
                 block, place = self._block_at(place, file)
                 if _identity(file) != self._identity:
@@ -97,8 +103,25 @@ class RowsFile(Source):
                 left -= block.size
                 y = block.y if schema.target else None
                 yield Batch(block.matrix, y, block.weight if schema.weight else None)
-            if left or place != self._size - _END.size:
+            if left or place != end:
                 raise self._corrupt()
+
+    def parts(self, n: int, tally_all: TallyAll) -> list[Part]:
+        places, rows = [self._start], []
+        with open(local(self.path), "rb", buffering=0) as file:
+            while places[-1] < self._size - _END.size:
+                count, after = self._layout_at(places[-1], file)[2:]
+                rows.append(count)
+                places.append(after)
+        return [
+            self._part(places[run.start], places[run.stop], sum(rows[run]))
+            for run in shares(rows, n)
+        ]
+
+    def _part(self, start: int, stop: int, rows: int) -> Part:
+        part = copy(self)
+        part.span = (start, stop, rows)
+        return Part(part, rows)
 
     def stamps(self) -> list[Any]:
         return [stamp(self.path)]
@@ -141,6 +164,21 @@ class RowsFile(Source):
     def _block_at(self, place: int, file: IO[bytes]) -> tuple[Batch, int]:
         """The block that starts at a byte, and the byte after it."""
         schema = self.header_schema
+        forms, offsets, _, after = self._layout_at(place, file)
+        content = self._content(file, place, offsets[-1])
+        arrays = [
+            np.ndarray(shape, dtype, content.data, offset)
+            for (shape, dtype), offset in zip(forms, offsets, strict=False)
+        ]
+        block = _block(arrays, schema)
+        if not _sound(block, schema):
+            raise self._corrupt()
+        return block, after
+
+    def _layout_at(self, place: int, file: IO[bytes]) -> tuple[list[Any], list[int], int, int]:
+        """Of the block that starts at a byte: its arrays and where they start, its rows, and the
+        byte after it."""
+        schema = self.header_schema
         file.seek(place)
         head = file.read(_BLOCK.size)
         if len(head) != _BLOCK.size:
@@ -153,15 +191,7 @@ class RowsFile(Source):
         offsets = [_ALIGNED]
         for shape, dtype in forms:
             offsets.append(offsets[-1] + _whole(math.prod(shape) * np.dtype(dtype).itemsize))
-        content = self._content(file, place, offsets[-1])
-        arrays = [
-            np.ndarray(shape, dtype, content.data, offset)
-            for (shape, dtype), offset in zip(forms, offsets, strict=False)
-        ]
-        block = _block(arrays, schema)
-        if not _sound(block, schema):
-            raise self._corrupt()
-        return block, place + offsets[-1]
+        return forms, offsets, n, place + offsets[-1]
 
     def _content(self, file: IO[bytes], start: int, size: int) -> np.ndarray:
         """So many bytes of the file, in memory of their own."""

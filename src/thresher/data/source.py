@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from copy import copy
+from typing import Any, NamedTuple, Self, TypeVar
 
 from thresher.data.background import in_order
 from thresher.data.batch import Batch
 from thresher.data.encode import Encoder
-from thresher.data.errors import BadRows
-from thresher.data.files import STDIN, expand, stamp
+from thresher.data.errors import BadRows, DataError
+from thresher.data.files import STDIN, Span, expand, stamp
 from thresher.data.infer import Wishes
 from thresher.data.schema import Schema
+from thresher.data.spans import TallyAll, shares
 
-__all__ = ["Files", "Source", "Table", "sample_rows", "sampled_enough"]
+__all__ = ["Files", "Part", "Source", "Table", "sample_rows", "sampled_enough"]
 
 T = TypeVar("T")
 _SAMPLE_ROWS = 1 << 14
 _FEWEST_ROWS = 1 << 8
 _SAMPLE_CELLS = 1 << 23
+
+
+class Part(NamedTuple):
+    """A source of some of the rows, and how many there are if none of them is bad."""
+
+    source: Any
+    rows: int
 
 
 class Source:
@@ -49,6 +58,13 @@ class Source:
             encoder.bad.merge(bad)
             yield from blocks
 
+    def parts(self, n: int, tally_all: TallyAll) -> list[Part]:
+        """At most ``n`` sources that together have the rows of this one, in order.
+
+        They can be sent to other processes: they name files and read them there.
+        """
+        raise DataError(f"{self.name} is in memory, where other processes cannot read it")
+
     def stamps(self) -> list[Any]:
         """(name, size, time of change) of the files read; empty for memory."""
         return []
@@ -70,6 +86,8 @@ class Files:
     paths: Sequence[str]
     name: str
     rereadable: bool
+    #: what is read of the files; None: all of them
+    spans: Sequence[Span] | None = None
 
     def find_files(self) -> None:
         """Every file that the paths and globs name."""
@@ -79,6 +97,24 @@ class Files:
 
     def stamps(self) -> list[Any]:
         return [stamp(path) for path in self.paths]
+
+    def read_spans(self) -> Sequence[Span]:
+        return [Span(path) for path in self.paths] if self.spans is None else self.spans
+
+    def only(self, spans: Sequence[Span]) -> Self:
+        """The same source of some spans alone."""
+        part = copy(self)
+        part.spans, part.paths = spans, list(dict.fromkeys(span.path for span in spans))
+        return part
+
+    def grouped(self, spans: Sequence[tuple[Span, int]], n: int) -> list[Part]:
+        """At most ``n`` parts of spans that are given with their rows."""
+        sizes = [max(rows, 1) for _, rows in spans]
+        groups = [spans[run] for run in shares(sizes, n)]
+        return [
+            Part(self.only([s for s, _ in group]), sum(rows for _, rows in group))
+            for group in groups
+        ]
 
 
 class Table(Source):

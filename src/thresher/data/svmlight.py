@@ -15,10 +15,11 @@ from thresher.data._svmlight_text import SvmlightBlock, cut, parse_svmlight
 from thresher.data.batch import Batch, Sparse
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import BadCell, DataError
-from thresher.data.files import BLOCK_BYTES, STDIN, TextBlock, text_blocks
+from thresher.data.files import BLOCK_BYTES, STDIN, Span, TextBlock, text_blocks
 from thresher.data.infer import Wishes, infer_target, with_layout
 from thresher.data.schema import MOST_FEATURES, Schema
-from thresher.data.source import Files, Source, sample_rows, sampled_enough
+from thresher.data.source import Files, Part, Source, sample_rows, sampled_enough
+from thresher.data.spans import TallyAll, text_spans
 
 __all__ = ["SvmlightSource"]
 
@@ -45,7 +46,7 @@ class SvmlightSource(Files, Source):
 
     @cached_property
     def _stdin(self) -> Iterator[TextBlock]:
-        return text_blocks(STDIN, cut, self.block_bytes, self.encoding)
+        return text_blocks(Span(STDIN), cut, self.block_bytes, self.encoding)
 
     def infer(self, wishes: Wishes) -> Schema:
         sample = self._sample()
@@ -77,6 +78,9 @@ class SvmlightSource(Files, Source):
         if rows.size:
             target = rows.y if schema.target is not None else None
             yield encoder.encode_matrix(_laid_out(rows.matrix, schema), target, None, origin)
+
+    def parts(self, n: int, tally_all: TallyAll) -> list[Part]:
+        return self.grouped(text_spans(self.paths, n, cut, self.encoding, False, tally_all), n)
 
     # ------------------------------------------------------------ the sample
 
@@ -116,9 +120,9 @@ class SvmlightSource(Files, Source):
 
     def _text(self, hold: bool = False) -> Iterator[TextBlock]:
         """All blocks; ``hold``: those of standard input will be needed again."""
-        for path in self.paths:
-            if path != STDIN:
-                yield from text_blocks(path, cut, self.block_bytes, self.encoding)
+        for span in self.read_spans():
+            if span.path != STDIN:
+                yield from text_blocks(span, cut, self.block_bytes, self.encoding)
             elif hold:
                 for block in self._stdin:
                     self._held.append(block)
