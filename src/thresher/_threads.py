@@ -7,7 +7,10 @@ import os
 import threading
 from typing import Any
 
-__all__ = ["LEAVABLE", "cores", "lingering", "threads"]
+__all__ = ["LEAVABLE", "ONE_CORE", "cores", "lingering", "threads"]
+
+#: variable of the environment of processes that share a machine with others of their kind
+ONE_CORE = "THRESHER_ONE_CORE"
 
 #: threads whose names start so may be left behind at work when the process ends
 LEAVABLE = "thresher-leavable"
@@ -15,6 +18,8 @@ LEAVABLE = "thresher-leavable"
 
 def cores() -> int:
     """The cores that this process may use."""
+    if os.environ.get(ONE_CORE):
+        return 1
     known = hasattr(os, "sched_getaffinity")
     return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
 

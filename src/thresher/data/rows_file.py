@@ -18,8 +18,10 @@ import math
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 import numpy as np
@@ -38,7 +40,7 @@ from thresher.data.schema import Schema
 from thresher.data.source import Part, Source
 from thresher.data.spans import TallyAll, shares
 
-__all__ = ["SUFFIX", "RowsFile", "cached", "write_rows"]
+__all__ = ["SUFFIX", "RowsFile", "cached", "on_disk", "write_rows"]
 
 SUFFIX = ".rows"
 _MAGIC, _CLOSING = b"THRROWS2", b"THRROWSE"
@@ -307,6 +309,20 @@ def _write(dataset: DataSet, file: IO[bytes], progress: Any) -> int:
             progress(rows)
     file.write(_END.pack(rows, dataset.bad.count, _CLOSING))
     return rows
+
+
+@contextmanager
+def on_disk(dataset: DataSet) -> Iterator[DataSet]:
+    """The same data set where other processes can read it: what is in memory goes to a file."""
+    if dataset.source.stamps():
+        yield dataset
+        return
+    with TemporaryDirectory(prefix="thresher-") as folder:
+        path = os.path.join(folder, f"memory{SUFFIX}")
+        write_rows(dataset, path)
+        found = replace(dataset, source=RowsFile(path))
+        found.source.name = dataset.name
+        yield found
 
 
 def cached(dataset: DataSet) -> DataSet:

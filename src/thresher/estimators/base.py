@@ -296,7 +296,7 @@ class Learner(NestedParameters):
             given = passes or (setup.plan.passes if self.max_iter else None)
             shape = (facts.rows, features.shape[1])
             passes = given or setup.solver.planned_passes(shape)
-            facts = facts._replace(visits=passes * facts.rows)
+            facts = facts.visited(setup.solver, passes)
         stream = open_streams(setup.problem, setup.solver, chunk, facts)
         return Feed(front, stream, passes or 1, self.memory, offset)
 

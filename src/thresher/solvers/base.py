@@ -335,6 +335,11 @@ class Solver:
     batch: int = 1
 
     @property
+    def mergeable(self) -> bool:
+        """Whether it says how states of different rows are merged."""
+        return type(self).merge is not Solver.merge
+
+    @property
     def by_rows(self) -> bool:
         """Whether the order of the rows matters; otherwise an update is a whole pass."""
         return self.streaming

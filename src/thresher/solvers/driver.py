@@ -120,20 +120,22 @@ def run(
     after_chunk: Callable[[int], Status | None] | None = None,
     first: int = 0,
     begun: bool = False,
+    update: Callable[[Any], None] | None = None,
 ) -> Result:
     """Learn from ``passes`` of chunks until they end, the learner is done or somebody says stop.
 
     After divergence the last sound function that was looked at stays.  ``chunk`` is all rows, where
     somebody has them; ``first`` counts the passes before, of a run that goes on, maybe in one that
-    has ``begun``.
+    has ``begun``.  ``update`` replaces the learner's own, where others learn from the chunks.
     """
     function, status, residual, done = learner.function(), learner.usual_status, math.inf, first
     looks = monitor is not None or learner.solver.asks_function
+    update = update or learner.update
     if not begun:
         learner.between(chunk, done, planned)
     for chunks in passes:
         for part in chunks:
-            learner.update(part)
+            update(part)
             stopped = None if after_chunk is None else after_chunk(done + 1)
             if stopped is not None:
                 found = learner.function()

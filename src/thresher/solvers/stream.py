@@ -30,6 +30,16 @@ class Facts(NamedTuple):
     moments: Any = None  # ``thresher.data.Moments`` of the features
     visits: int | None = None  # rows to be visited, over all passes
     whole: bool = False  # the sample is all rows, and passes are cut at seams only
+    learners: int = 1  # who share the rows, and are merged after each pass
+
+    def visited(self, solver: Solver, passes: int) -> Facts:
+        """With the visits of so many passes, by the clock of the solver's steps.
+
+        Where merging adds steps up the clock is that of all learners, else that of each.
+        """
+        assert self.rows is not None
+        together = 1 if "step" in solver.sum_fields else self.learners
+        return self._replace(visits=max(passes * self.rows // together, 1))
 
 
 @dataclass

@@ -37,6 +37,7 @@ class HoldOut:
     _places: list[np.ndarray] = field(default_factory=list)  # numbers of the rows
     _released: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     _learned: np.ndarray | None = None  # of a stream: which classes have a row to learn from
+    _back: list[Batch] = field(default_factory=list)  # rows that are held out no longer
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.share < 1.0:
@@ -85,6 +86,27 @@ class HoldOut:
                 self._keep(k, np.delete(np.arange(batch.size), found))
         return back
 
+    def take_back(self) -> list[Batch]:
+        """Rows that are held out no longer, since there are more than enough; each is told once."""
+        back, self._back = self._back, []
+        return back
+
+    def absorb(self, later: HoldOut) -> None:
+        """Rows that somebody else has held out of the rows that come next."""
+        self.rows += later.rows
+        self._draws += later._draws
+        self._places += later._places
+        self.threshold = min(self.threshold, later.threshold)
+        self._sift()
+        while self.size > self.most:
+            self._thin()
+
+    def without_rows(self) -> HoldOut:
+        """Who holds out the same rows, and has none of them."""
+        twin = HoldOut(self.share, self.most, self.seed, _released=self._released)
+        twin.threshold = self.threshold
+        return twin
+
     def begin_stream(self, learned: np.ndarray) -> None:
         """From now on nobody knows whether another row of a class will come.
 
@@ -115,8 +137,15 @@ class HoldOut:
 
     def _thin(self) -> None:
         self.threshold /= 2.0
+        self._sift()
+
+    def _sift(self) -> None:
+        """Rows whose draws are not below the threshold go back."""
         for k, draws in enumerate(self._draws):
-            self._keep(k, np.flatnonzero(draws < self.threshold))
+            spare = draws >= self.threshold
+            if spare.any():
+                self._back.append(self.rows[k].taken(spare))
+                self._keep(k, np.flatnonzero(~spare))
 
     def _keep(self, k: int, kept: np.ndarray) -> None:
         """Only these of the k-th batch's rows."""

@@ -13,7 +13,7 @@ from thresher.data.dataset import window_rows
 from thresher.data.source import sample_rows
 from thresher.training.holdout import HoldOut
 
-__all__ = ["Intake", "take_in"]
+__all__ = ["Intake", "new_intake", "take_in"]
 
 _SMALLEST_SHARE = 0.3  # parsed rows take at least about this share of their text
 
@@ -37,6 +37,7 @@ class Intake:
     kept: list[Batch] | None  # all rows, if they fit in memory
     begun: Iterator[Batch] | None = None  # a pass that has begun already
     looked: int = 0  # rows that have been looked at
+    shards: list[DataSet] | None = None  # where workers read the rows
 
     def windows(self) -> Iterator[Batch]:
         if self.kept is not None:
@@ -57,6 +58,15 @@ class Intake:
 
     def count(self, batch: Batch, held: np.ndarray) -> None:
         """Add the rows to learn from to what is known about them."""
+        self._count(batch, held)
+        self.count_back()
+
+    def count_back(self) -> None:
+        """Rows that are held out no longer are learned from after all."""
+        for batch in self.hold.take_back():
+            self._count(batch, np.zeros(batch.size, dtype=bool))
+
+    def _count(self, batch: Batch, held: np.ndarray) -> None:
         self.moments = self.moments.updated(batch.rows, _weight(batch, held))
         self.mass = self.moments.total
         if self.class_counts is not None and batch.y is not None:
@@ -67,7 +77,7 @@ class Intake:
         """All rows have been counted: a class keeps a row to learn from."""
         if self.class_counts is not None:
             for batch in self.hold.release(self.class_counts):
-                self.count(batch, np.zeros(batch.size, dtype=bool))
+                self._count(batch, np.zeros(batch.size, dtype=bool))
 
     def balanced_factors(self) -> np.ndarray:
         """Class weights that give every class the same say."""
@@ -88,18 +98,12 @@ def take_in(
     ``whole_window``: the sample is all of the first window, for learners that need many rows to
     begin with.
     """
-    window = window_rows(data.schema.row_bytes)
-    batches = data.chunks(window)
+    batches = data.chunks(window_rows(data.schema.row_bytes))
     first = next(batches, None)
     if first is None:
         raise DataError(f"{data.name} has no usable rows ({data.bad})")
-    target = data.schema.target
-    counts = np.zeros(len(target.classes), np.int64) if target and target.classes else None
-    moments = Moments.empty(data.schema.n_features)
-    kept: list[Batch] | None = [] if _may_fit(data, memory) else None
-    intake = Intake(
-        data, window, hold, None, 0.0, moments, counts, _head(first, hold, whole_window), kept
-    )
+    intake = new_intake(data, first, hold, whole_window)
+    intake.kept = [] if _may_fit(data, memory) else None
     counting, size = scan and data.source.rereadable, 0
     for batch in chain([first], batches):
         held = intake.look(batch)
@@ -119,6 +123,15 @@ def take_in(
     intake.release()
     intake.rows = intake.looked - hold.size
     return intake
+
+
+def new_intake(data: DataSet, first: Batch, hold: HoldOut, whole_window: bool = False) -> Intake:
+    """Nothing has been counted yet; ``first`` is the first window."""
+    target, window = data.schema.target, window_rows(data.schema.row_bytes)
+    counts = np.zeros(len(target.classes), np.int64) if target and target.classes else None
+    moments = Moments.empty(data.schema.n_features)
+    sample = _head(first, hold, whole_window)
+    return Intake(data, window, hold, None, 0.0, moments, counts, sample, None)
 
 
 def _begin(intake: Intake, batch: Batch, rest: Iterator[Batch]) -> Intake:

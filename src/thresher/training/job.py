@@ -70,12 +70,10 @@ class Job:
             held = intake.look(batch)
             if index < self.place.window:
                 continue  # learned from before the checkpoint
-            yield from self._chunks(batch, held, index, estimator)
+            yield from self.chunks(batch, held, index, estimator)
         self.place = Place(self.place.passes + 1, 0)
 
-    def _chunks(
-        self, batch: Batch, held: np.ndarray, index: int, estimator: Any
-    ) -> Iterator[Chunk]:
+    def chunks(self, batch: Batch, held: np.ndarray, index: int, estimator: Any) -> Iterator[Chunk]:
         """The rows of a window that are not held out; the place moves on with the last of them."""
         assert batch.y is not None
         weight = self.weights.of(batch.y, batch.weight)
@@ -120,7 +118,7 @@ def new_job(estimator: Any, intake: Intake, passes: int | None, seed: int) -> Jo
     targets, outputs = estimator.coded(sample.y)
     weight = weights.of(sample.y, sample.weight)
     mass = intake.mass if intake.rows is not None else None
-    facts = Facts(intake.rows, mass, intake.moments)
+    facts = Facts(intake.rows, mass, intake.moments, learners=len(intake.shards or (0,)))
     passes = _checked_passes(intake, passes or estimator.max_iter)
     feed = estimator.open_feed(sample.rows, targets, weight, outputs, facts, passes)
     patience = Patience(estimator.patience)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from thresher.data import DataError
+from thresher.engines import Engine, EngineError
 from thresher.estimators.feed import stream_chunk
 from thresher.registry import TASKS
 from thresher.solvers import Status, driver
@@ -15,6 +17,7 @@ from thresher.training.checkpoint import Checkpointer
 from thresher.training.heldout import HeldOutScores, history_line
 from thresher.training.intake import Intake
 from thresher.training.job import Job
+from thresher.training.rounds import Rounds
 
 __all__ = ["OnLearning", "run_job"]
 
@@ -27,16 +30,29 @@ OnLearning = Callable[[int, int, int], None]
 
 def run_job(
     estimator: Any, intake: Intake, job: Job, scores: HeldOutScores, on_learning: OnLearning,
-    stop: Callable[[], bool], checkpointer: Checkpointer | None,
+    stop: Callable[[], bool], checkpointer: Checkpointer | None, engine: Engine | None = None,
 ) -> Status:  # fmt: skip
-    """Learn until the passes are done or somebody says stop; the estimator gets the model."""
+    """Learn until the passes are done or somebody says stop; the estimator gets the model.
+
+    With an ``engine`` a pass is a round: its workers learn from the intake's shards.
+    """
     watch = _Watch(estimator, job, scores, on_learning, stop, checkpointer)
-    feed = job.feed
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        outcome = driver.run(
-            feed.stream, job.passes(intake, estimator), feed.passes, monitor=watch.after_pass,
-            after_chunk=watch.after_chunk, first=job.place.passes, begun=job.has_begun_pass,
-        )  # fmt: skip
+    feed, update = job.feed, None
+    passes: Iterator[Iterator[Any]] = job.passes(intake, estimator)
+    if engine is not None:
+        rounds = Rounds(engine, estimator, intake, job, watch.on_rows, stop)
+        passes, update = rounds.passes(), rounds.learn
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            outcome = driver.run(
+                feed.stream, passes, feed.passes, monitor=watch.after_pass,
+                after_chunk=watch.after_chunk, first=job.place.passes, begun=job.has_begun_pass,
+                update=update,
+            )  # fmt: skip
+    except (DataError, EngineError):
+        if engine is not None and checkpointer is not None:  # the last round's end is worth keeping
+            checkpointer.try_to_save(job)
+        raise
     function, status = feed.folded(outcome.function), outcome.status
     if status is Status.DIVERGED and watch.sound is not None:
         function = watch.sound
@@ -77,6 +93,10 @@ class _Watch:
         self.on_learning, self.stop, self.checkpointer = on_learning, stop, checkpointer
         self.sound: Any = None  # the last function that was finite
         self._glanced = time.monotonic()
+
+    def on_rows(self, rows: int) -> None:
+        """So many more rows of a round have been learned from."""
+        self.on_learning(self.job.rows_learned + rows, self.job.place.passes, 0)
 
     def after_chunk(self, passes: int) -> Status | None:
         if self.job.in_window:

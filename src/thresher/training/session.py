@@ -19,6 +19,8 @@ from thresher.artifacts.encoding import encode, kept_parameters
 from thresher.data import Batch, DataSet, Schema, open_data
 from thresher.data.batch import gathered
 from thresher.data.errors import nearest
+from thresher.data.rows_file import on_disk
+from thresher.engines import Engine, engine_for
 from thresher.registry import LEARNERS, TASKS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
@@ -29,6 +31,7 @@ from thresher.training.intake import Intake, take_in
 from thresher.training.job import Job, new_job
 from thresher.training.model import Model
 from thresher.training.running import run_job
+from thresher.training.survey import survey, usual_shards
 from thresher.training.tuning import Tuner, Tuning
 
 __all__ = ["Progress", "Training", "run", "train"]
@@ -57,7 +60,7 @@ class Training:
     Parameters
     ----------
     params, learner, budget, prefer, passes, holdout, memory, scan, seed, checkpoint, model, resume,
-    tune, criterion, search, cv, study, on_progress : as in :func:`train`
+    tune, criterion, search, cv, study, cluster, shards, on_progress : as in :func:`train`
     terms : classes of the user's own that a checkpoint may name
     stop : asked now and then; True ends the training at the next good place
     begun : by ``time.perf_counter``, if the clock began before the data was open
@@ -80,6 +83,8 @@ class Training:
     search: Any = None
     cv: Any = None
     study: str | os.PathLike[str] | None = None
+    cluster: Any = None
+    shards: int | None = None
     on_progress: Callable[[Progress], None] | None = None
     terms: tuple[type, ...] = ()
     stop: Callable[[], bool] = lambda: False
@@ -91,6 +96,12 @@ class Training:
         self.tuning = Tuning.asked(
             self.tune, criterion=self.criterion, search=self.search, cv=self.cv, study=self.study
         )
+        if self.shards is not None and self.shards < 1:
+            raise ValueError(f"shards must be at least 1, got {self.shards}")
+        if self.cluster is None and self.shards is not None:
+            raise ValueError("shards are for workers: give a cluster with them")
+        if self.cluster is not None and not self.scan:
+            raise ValueError("workers look at all rows before they learn: scan cannot be False")
         if abs(self.seed) >= 2**63:
             raise ValueError(f"seed must be below 2^63, got {self.seed}")
         if self.model is None and (self.every or self.resume):
@@ -139,6 +150,13 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
         Of the tuning: what makes settings better ("error", "auc", "log_loss", "sparse_error";
         "mse", "mae", "r2"), how to search, on which folds, and a file that keeps the trials, so
         that a search that was killed goes on (see :class:`thresher.search.TunedClassifier`).
+    cluster : int, str, dask.distributed.Client, engine or None, default=None
+        Who reads the rows and learns from them: so many processes on this machine, the workers of a
+        scheduler at an address ("tcp://host:8786"), or those of a client.  The workers read the
+        files themselves; data in memory are written to a temporary file first.
+    shards : int or None, default=None
+        Parts that workers learn from side by side, merged after every pass; None: by the size of
+        the files.  The model depends on it, and not on the number of workers.
     on_progress : callable or None, default=None
         Called with a :class:`Progress` now and then.
 
@@ -185,14 +203,17 @@ def _check_reading(reading: dict[str, Any], own: set[str], opened: bool) -> None
 @clean_interrupts()
 def run(data: DataSet, how: Training) -> Model:
     """Train as ``how`` says."""
-    return _Run(data, how).model()
+    if how.cluster is None:
+        return _Run(data, how).model()
+    with engine_for(how.cluster) as engine, on_disk(data) as found:
+        return _Run(found, how, engine).model()
 
 
 class _Run:
     """One training: the pieces in the order of their use."""
 
-    def __init__(self, data: DataSet, how: Training):
-        self.data, self.how, self.schema = data, how, data.schema
+    def __init__(self, data: DataSet, how: Training, engine: Engine | None = None):
+        self.data, self.how, self.schema, self.engine = data, how, data.schema, engine
         self.started = time.perf_counter() if how.begun is None else how.begun
         self.classes = _classes(self.schema)
         self.estimator = _estimator(self.schema, how)
@@ -207,8 +228,7 @@ class _Run:
 
     def model(self) -> Model:
         how = self.how
-        wide = how.budget is not None or "map" in self.estimator.get_params(deep=False)
-        intake = take_in(self.data, self.hold, how.memory, how.scan, self._on_reading, wide)
+        intake = self._intake()
         self.total = None
         if how.budget is not None:
             self.choice = self._race(intake, how.budget)
@@ -233,6 +253,15 @@ class _Run:
         model = Model(estimator, self.schema)
         model.training = self._story(model, rows, in_memory, status)
         return model
+
+    def _intake(self) -> Intake:
+        """The first look at the data, here or by workers."""
+        how = self.how
+        wide = how.budget is not None or "map" in self.estimator.get_params(deep=False)
+        if self.engine is None:
+            return take_in(self.data, self.hold, how.memory, how.scan, self._on_reading, wide)
+        shards = usual_shards(self.data) if how.shards is None else how.shards
+        return survey(self.data, shards, self.hold, self.engine, self._on_reading, wide)
 
     def _learned(self, intake: Intake, in_memory: bool) -> Status:
         """How learning ended; after a race that was stopped there is nothing more to learn."""
@@ -304,7 +333,7 @@ class _Run:
     def _stream(self, intake: Intake) -> Status:
         self._check_streamable()
         self.estimator.check_options()
-        checkpointer = self._checkpointer()
+        checkpointer = self._checkpointer(len(intake.shards or ()))
         job = self._resumed(checkpointer, intake)
         if job is None:
             job = new_job(self.estimator, intake, self.how.passes, self.how.seed)
@@ -314,7 +343,7 @@ class _Run:
             warnings.simplefilter("ignore")  # the status is reported with the model
             return run_job(
                 self.estimator, intake, job, self.scores, self._on_learning, self.how.stop,
-                checkpointer,
+                checkpointer, self.engine,
             )  # fmt: skip
 
     def _resumed(self, checkpointer: Checkpointer | None, intake: Intake) -> Job | None:
@@ -328,7 +357,7 @@ class _Run:
         job.catch_up(intake)
         return job
 
-    def _checkpointer(self) -> Checkpointer | None:
+    def _checkpointer(self, shards: int) -> Checkpointer | None:
         how = self.how
         if how.model is None or (how.every is None and not how.resume):
             return None
@@ -346,6 +375,7 @@ class _Run:
             "seed": how.seed,
             "held-out share": how.holdout,
             "scan": how.scan,
+            "shards": shards,
         }
         return Checkpointer(checkpoint_path(how.model), how.every or Every(), task)
 
@@ -404,6 +434,7 @@ class _Run:
             "seed": self.how.seed,
             "holdout": self.how.holdout,
             "memory": self.how.memory,
+            "workers": self.engine.describe() if self.engine else "",
             "seconds": round(time.perf_counter() - self.started, 3),
         }
 

@@ -1,0 +1,8 @@
+"""Who carries out pieces of work: this process, or workers on one machine or many."""
+
+from __future__ import annotations
+
+from thresher.engines.base import Engine, EngineError, Serial, in_order
+from thresher.engines.choice import engine_for
+
+__all__ = ["Engine", "EngineError", "Serial", "engine_for", "in_order"]

@@ -1,0 +1,37 @@
+"""From what a user says of a cluster to an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from thresher.engines.base import Engine
+
+__all__ = ["engine_for"]
+
+
+@contextmanager
+def engine_for(cluster: Any) -> Iterator[Engine]:
+    """The engine for a number of local workers, a scheduler's address, a Dask client or an engine.
+
+    Local workers live as long as the context; what a user has started is left as it is.
+    """
+    if hasattr(cluster, "run") and hasattr(cluster, "prepare"):
+        yield cluster
+        return
+    from thresher.engines.dask import DaskEngine, connected, local_client
+
+    if isinstance(cluster, str):
+        with connected(cluster) as client:
+            yield DaskEngine(client)
+    elif isinstance(cluster, int) and not isinstance(cluster, bool):
+        with local_client(cluster) as client:
+            yield DaskEngine(client)
+    elif hasattr(cluster, "submit") and hasattr(cluster, "scheduler_info"):
+        yield DaskEngine(cluster)
+    else:
+        raise TypeError(
+            "cluster must be a number of workers, a scheduler's address such as "
+            f"'tcp://host:8786', a dask.distributed.Client or an engine, got {cluster!r:.100}"
+        )

@@ -1,0 +1,142 @@
+"""Tasks as futures of Dask: on local processes, or on a cluster that is there already.
+
+What all tasks share travels as an argument of each: data that is scattered to workers is lost with
+the worker that holds it.  Nothing is pinned to a worker, and no task starts others.  A task whose
+worker dies is run again on another one, up to three times.
+"""
+
+from __future__ import annotations
+
+import platform
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from typing import Any
+
+from thresher._threads import ONE_CORE
+from thresher.engines.base import EngineError, R, Task
+
+try:
+    from distributed import Client, LocalCluster, as_completed
+    from distributed.client import FutureCancelledError
+    from distributed.comm.core import CommClosedError
+    from distributed.scheduler import KilledWorker
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        "several workers need Dask: pip install 'thresher[distributed]'"
+    ) from None
+
+__all__ = ["DaskEngine", "connected", "local_client"]
+
+_RETRIES = 3
+_PATIENCE = "15s"  # for a scheduler to answer
+_LOST = (CommClosedError, FutureCancelledError, TimeoutError, ConnectionError)
+
+
+class DaskEngine:
+    """The workers of a client."""
+
+    def __init__(self, client: Client):
+        self.client = client
+        _check_versions(client)
+
+    def run(self, task: Task[R], recipes: Sequence[Any], shared: Any) -> Iterator[tuple[int, R]]:
+        """Answers as they are ready; a key for each call, since equal calls may differ in files."""
+        call = f"{getattr(task, '__name__', 'task')}-{uuid.uuid4().hex}"
+        futures: dict[Any, int] = {}
+        try:
+            for k, recipe in enumerate(recipes):
+                future = self.client.submit(
+                    task, recipe, shared, key=f"{call}-{k}", retries=_RETRIES, pure=False
+                )
+                futures[future] = k
+            for future in as_completed(list(futures)):
+                yield futures[future], future.result()
+                future.release()
+        except KilledWorker as error:
+            raise EngineError(
+                f"a task ended {_RETRIES + 1} workers, probably for want of memory: allow the "
+                f"workers more, or make more and smaller shards ({error})"
+            ) from None
+        except _LOST as error:
+            raise EngineError(f"the connection to {self.describe()} was lost: {error}") from None
+        finally:
+            with suppress(Exception):  # nobody may be there to hear it
+                self.client.cancel(list(futures))
+
+    def prepare(self, task: Task[Any], recipe: Any, shared: Any) -> None:
+        """On one worker of each machine; what fails here fails again where it is heard."""
+        hosts: dict[str, str] = {}
+        for address, facts in _workers(self.client).items():
+            hosts.setdefault(str(facts.get("host")), address)
+        self.client.run(task, recipe, shared, workers=list(hosts.values()), on_error="ignore")
+
+    def describe(self) -> str:
+        scheduler = self.client.scheduler
+        address = "the cluster" if scheduler is None else scheduler.address
+        return f"{len(_workers(self.client))} workers at {address}"
+
+
+@contextmanager
+def local_client(workers: int, memory: int | None = None) -> Iterator[Client]:
+    """Processes on this machine, of one thread each, that nobody else can reach."""
+    if workers < 1:
+        raise ValueError(f"there must be at least one worker, got {workers}")
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
+            dashboard_address="127.0.0.1:0" if _has_dashboard() else None,
+            memory_limit="auto" if memory is None else memory, env={ONE_CORE: "1"}, silence_logs=50,
+        ) as cluster,
+        Client(cluster) as client,
+    ):  # fmt: skip
+        yield client
+
+
+@contextmanager
+def connected(address: str, security: Any = None) -> Iterator[Client]:
+    """A scheduler that is there already."""
+    try:
+        client = Client(address, timeout=_PATIENCE, security=security)
+    except (OSError, ValueError) as error:
+        raise EngineError(f"no scheduler answers at {address}: {error}") from None
+    try:
+        if not _workers(client):
+            raise EngineError(f"the scheduler at {address} has no workers")
+        yield client
+    finally:
+        client.close()
+
+
+def _workers(client: Client) -> dict[str, Any]:
+    return client.scheduler_info(n_workers=-1)["workers"]
+
+
+def _has_dashboard() -> bool:
+    try:
+        import bokeh  # noqa: F401
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def _versions() -> tuple[str, str]:
+    return version("thresher"), ".".join(platform.python_version_tuple()[:2])
+
+
+def _check_versions(client: Client) -> None:
+    """Every worker has this version of the package and of Python."""
+    here = _versions()
+    try:
+        found = client.run(_versions, on_error="return")
+    except _LOST as error:
+        raise EngineError(f"the workers do not answer: {error}") from None
+    for worker, there in found.items():
+        if isinstance(there, Exception):
+            raise EngineError(f"worker {worker} cannot import thresher: {there}")
+        if tuple(there) != here:
+            raise EngineError(
+                f"worker {worker} has thresher {there[0]} on Python {there[1]}, here are "
+                f"{here[0]} and {here[1]}: they must be the same"
+            )

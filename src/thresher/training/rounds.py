@@ -1,0 +1,143 @@
+"""Passes over shards: workers learn from theirs, what they have learned is merged, and so on.
+
+A round starts everybody from the same state.  Its end is a function of the shards and of nothing
+else: not of the number of workers, nor of who was first, nor of tasks that had to be run twice.
+One shard is one stream, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thresher.data import Batch, DataSet
+from thresher.engines import Engine, in_order
+from thresher.estimators.feed import Feed
+from thresher.solvers.base import State
+from thresher.solvers.stream import Stream, Streams
+from thresher.training.intake import Intake
+from thresher.training.job import Job, Place
+
+__all__ = ["Rounds", "check_mergeable"]
+
+_PRACTICE = 64  # rows that compile what is to be run
+
+
+class Lesson(NamedTuple):
+    """All that a worker needs besides its rows."""
+
+    estimator: Any
+    job: Job
+    hold: Any
+    window: int
+
+
+class Learned(NamedTuple):
+    """The states of a shard's learners, and its rows and their mass."""
+
+    states: list[State]
+    rows: int
+    mass: float
+
+
+class _StopAsked(Exception):
+    """Somebody wants an end in the middle of a round."""
+
+
+def check_mergeable(stream: Stream | Streams, shards: int) -> None:
+    """Refuse, before any work, a solver whose states of several shards make no one state."""
+    solver = stream.solver
+    if shards > 1 and not solver.mergeable:
+        raise ValueError(
+            f"{type(solver).__name__} cannot learn from {shards} shards side by side, since it "
+            "does not say how models of different rows are merged: use another solver or learner, "
+            "or one shard"
+        )
+
+
+class Rounds:
+    """The rounds that are left of a job."""
+
+    def __init__(
+        self, engine: Engine, estimator: Any, intake: Intake, job: Job,
+        on_rows: Callable[[int], None], stop: Callable[[], bool],
+    ):  # fmt: skip
+        assert intake.shards is not None
+        self.engine, self.job, self.shards = engine, job, intake.shards
+        self.on_rows, self.stop = on_rows, stop
+        self.lesson = Lesson(estimator, job, intake.hold.without_rows(), intake.window)
+        check_mergeable(job.feed.stream, len(self.shards))
+        practice = intake.sample.taken(np.arange(min(_PRACTICE, intake.sample.size)))
+        _practise(practice, self.lesson)  # compiled here, for all workers of this machine
+        engine.prepare(_practise, practice, self.lesson)
+
+    def passes(self) -> Iterator[Iterator[int]]:
+        """Each the number of a round, unless a checkpoint was taken at its very end."""
+        while self.job.place.passes < self.job.feed.passes:
+            yield self._round()
+
+    def _round(self) -> Iterator[int]:
+        if not self.job.has_begun_pass:
+            yield self.job.place.passes
+        self.job.place = Place(self.job.place.passes + 1, 0)
+
+    def learn(self, number: int) -> None:
+        """Everybody's pass over their shard, and the merger; nothing if a stop was asked for."""
+        rows = 0
+
+        def on_answer(learned: Learned) -> None:
+            nonlocal rows
+            rows += learned.rows
+            self.on_rows(rows)
+            if self.stop():
+                raise _StopAsked
+
+        try:
+            answers = in_order(self.engine, _learn, self.shards, self.lesson, on_answer)
+        except _StopAsked:
+            return
+        for part, states in zip(
+            self.job.feed.stream.parts, zip(*(a.states for a in answers), strict=True), strict=True
+        ):
+            masses = [a.mass for a in answers]
+            part.state = _merged(part, list(states), masses)
+        self.job.rows_learned += rows
+        self.job.place = Place(number, 1)
+
+
+def _merged(part: Stream, states: list[State], masses: list[float]) -> State:
+    if len(states) == 1:
+        return states[0]
+    return part.solver.merge(part.problem, states, part.state, masses)
+
+
+def _practise(batch: Batch, lesson: Lesson) -> None:
+    """What :func:`_learn` does, on a few rows, for nothing."""
+    job = _own(lesson.job)
+    for chunk in job.chunks(batch, np.zeros(batch.size, dtype=bool), 0, lesson.estimator):
+        job.feed.stream.update(chunk)
+
+
+def _learn(shard: DataSet, lesson: Lesson) -> Learned:
+    """One pass over a shard, from the state of all."""
+    job, mass = _own(lesson.job), 0.0
+    before = job.rows_learned
+    start = shard.first // lesson.window  # the numbers of its windows are those of the whole
+    for k, batch in enumerate(shard.chunks(lesson.window)):
+        held = lesson.hold.mask(batch)
+        for chunk in job.chunks(batch, held, start + k, lesson.estimator):
+            job.feed.stream.update(chunk)
+            mass += float(np.sum(chunk.weight[chunk.order]))
+    states = [part.state for part in job.feed.stream.parts]
+    return Learned(states, job.rows_learned - before, mass)
+
+
+def _own(job: Job) -> Job:
+    """The job with states of its own: tasks share what they are given."""
+    parts = [replace(p, state=p.solver.copy(p.state)) for p in job.feed.stream.parts]
+    stream = parts[0] if isinstance(job.feed.stream, Stream) else Streams(parts)
+    feed: Feed = replace(job.feed, stream=stream)
+    return replace(job, feed=feed, history=[])

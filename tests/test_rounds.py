@@ -1,0 +1,250 @@
+"""Training on shards: the same model whoever does the work, and one stream's where it should be."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from thresher import DataError, open_data, train
+from thresher.engines import EngineError, Serial, in_order
+from thresher.training.holdout import HoldOut
+from thresher.training.intake import take_in
+from thresher.training.survey import survey
+
+RNG = np.random.default_rng(0)
+ROWS = 3000
+X = RNG.normal(size=(ROWS, 4)).round(3)
+CLASSES = np.array(["a", "b", "c"])[np.digitize(X @ [1.0, -1.0, 0.5, 0.0], [-0.7, 0.7])]
+WEIGHT = RNG.integers(0, 3, ROWS)
+
+
+class Careless:
+    """Runs every task twice, in any order, and answers in another."""
+
+    def __init__(self, seed=0):
+        self.random = random.Random(seed)
+
+    def run(self, task, recipes, shared):
+        twice = [k for k in range(len(recipes)) for _ in range(2)]
+        self.random.shuffle(twice)
+        answers = {k: task(recipes[k], shared) for k in twice}
+        yield from self.random.sample(sorted(answers.items()), len(answers))
+
+    def prepare(self, task, recipe, shared):
+        task(recipe, shared)
+
+    def describe(self):
+        return "a careless engine"
+
+
+class Failing(Serial):
+    """Dies in the middle of a given call."""
+
+    def __init__(self, after, error):
+        self.calls, self.after, self.error = 0, after, error
+
+    def run(self, task, recipes, shared):
+        for k, answer in super().run(task, recipes, shared):
+            self.calls += 1
+            if self.calls > self.after:
+                raise self.error
+            yield k, answer
+
+
+@pytest.fixture
+def path(tmp_path):
+    frame = pd.DataFrame(X, columns=list("pqrs")).assign(y=CLASSES, w=WEIGHT)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    return str(tmp_path / "data.csv")
+
+
+def same(one, other):
+    for a, b in zip(_arrays(one), _arrays(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def _arrays(model):
+    function = model.estimator.function_
+    fields = [np.asarray(f) for f in function if isinstance(f, np.ndarray | float)]
+    return [*fields, np.array(model.training["held_out"]["error"])]
+
+
+LEARNERS = [
+    {"params": {"loss": "logistic", "solver": "asgd"}},
+    {"params": {"loss": "hinge", "solver": "pegasos"}},
+    {"params": {"loss": "hinge", "solver": "rda"}},
+    {"params": {"loss": "logistic", "solver": "fobos", "penalty": "l1"}},
+    {"params": {"loss": "hinge", "solver": "asset"}},
+    {"params": {"loss": "least_squares", "solver": "least_squares"}},
+    {"learner": "kernel", "params": {"n_components": 20, "gamma": 0.3}},
+]
+NAMES = [str(one["params"].get("solver", one.get("learner"))) for one in LEARNERS]
+
+
+@pytest.mark.parametrize("options", LEARNERS, ids=NAMES)
+def test_tasks_may_be_run_twice_and_in_any_order(path, options):
+    given = {"target": "y", "weight": "w", "passes": 2, "shards": 5, **options}
+    serial = train(path, cluster=Serial(), **given)
+    for seed in range(2):
+        same(train(path, cluster=Careless(seed), **given), serial)
+    assert serial.training["held_out"]["error"] < 0.35
+
+
+@pytest.mark.parametrize(
+    "options",
+    [*LEARNERS, {"learner": "budgeted"}, {"learner": "hyperplanes"}],
+    ids=[*NAMES, "budgeted", "hyperplanes"],
+)
+def test_one_shard_is_one_stream(path, options):
+    given = {"target": "y", "weight": "w", "passes": 2, **options}
+    shard = train(path, cluster=Serial(), shards=1, **given)
+    same(shard, train(path, memory=1, **given))
+
+
+def test_least_squares_is_that_of_one_machine(path):
+    given = {"target": "y", "weight": "w", "params": {"solver": "least_squares",
+                                                      "loss": "least_squares"}}  # fmt: skip
+    one, many = train(path, memory=1, **given), train(path, cluster=Serial(), shards=7, **given)
+    np.testing.assert_allclose(many.estimator.coef_, one.estimator.coef_, rtol=1e-9)
+    assert many.training["held_out"]["auc"] == pytest.approx(one.training["held_out"]["auc"])
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_merged_passes_approach_one_stream(path, loss):
+    given = {"target": "y", "passes": 5, "params": {"loss": loss, "solver": "asgd"}}
+    one, many = train(path, memory=1, **given), train(path, cluster=Serial(), shards=4, **given)
+    assert many.training["held_out"]["error"] < one.training["held_out"]["error"] + 0.01
+
+
+# ---------------------------------------------------------------- the first look
+
+
+@pytest.mark.parametrize("most", [10_000, 40])
+@pytest.mark.parametrize("trouble", ["none", "blank lines", "bad rows"])
+def test_the_same_rows_are_held_out_and_counted(path, trouble, most):
+    lines = Path(path).read_text().splitlines()
+    if trouble == "blank lines":
+        lines[50:50] = [""] * 3
+    if trouble == "bad rows":
+        lines[1000] = lines[2000] = "word,1"
+    Path(path).write_text("\n".join(lines))
+
+    def opened():
+        return open_data(path, target="y", weight="w", on_bad_rows="skip")
+
+    holds = [HoldOut(0.2, most, 0) for _ in range(2)]
+    one = take_in(opened(), holds[0], 1, True, lambda rows: None)
+    many = survey(opened(), 6, holds[1], Careless(), lambda rows: None)
+    for a, b in zip(holds[0].batch()[:3], holds[1].batch()[:3], strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert (one.rows, one.looked, one.data.bad.count) == (
+        many.rows,
+        many.looked,
+        many.data.bad.count,
+    )
+    np.testing.assert_array_equal(one.class_counts, many.class_counts)
+    assert one.class_counts.sum() == one.rows
+    np.testing.assert_allclose(one.moments.mean, many.moments.mean, rtol=1e-12, atol=1e-12)
+    assert one.mass == pytest.approx(many.mass) == one.moments.total
+    assert many.data.bad.count == (2 if trouble == "bad rows" else 0)
+
+
+def test_rows_that_are_held_out_no_longer_are_counted(path):
+    """The weights' mean is one, also where the held-out rows had to be thinned."""
+    data = open_data(path, target="y", weight="w")
+    hold = HoldOut(0.5, 100, 0)
+    intake = take_in(data, hold, 1, True, lambda rows: None)
+    assert hold.size <= 100
+    assert intake.mass == pytest.approx(WEIGHT.sum() - hold.batch().weight.sum())
+
+
+def test_a_shard_with_one_class_and_more_shards_than_rows(tmp_path):
+    frame = pd.DataFrame(X[:40]).assign(y=np.arange(40) >= 20)
+    frame.to_csv(tmp_path / "sorted.csv", index=False)
+    for shards in (2, 100):
+        model = train(tmp_path / "sorted.csv", target="y", holdout=0.0, cluster=Serial(),
+                      shards=shards)  # fmt: skip
+        assert model.training["rows"] == 40
+
+
+def test_data_in_memory():
+    rows = sparse.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
+    codes = (X[:, 0] > 0).astype(int)
+    many = train(rows, codes, cluster=Careless(), shards=3, params={"solver": "asgd"})
+    one = train(rows, codes, cluster=Serial(), shards=1, params={"solver": "asgd"})
+    assert many.training["held_out"]["error"] < one.training["held_out"]["error"] + 0.03
+    frame = pd.DataFrame(X, columns=list("pqrs")).assign(y=CLASSES)
+    assert train(frame, target="y", cluster=Serial(), shards=2).training["data"] == "the data frame"
+
+
+# ---------------------------------------------------------------- trouble
+
+
+def test_who_cannot_merge_says_so(path):
+    with pytest.raises(ValueError, match="Budgeted cannot learn from 3 shards"):
+        train(path, target="y", learner="budgeted", cluster=Serial(), shards=3)
+
+
+@pytest.mark.parametrize("error", [EngineError("the workers are gone"), DataError("no file")])
+def test_a_lost_round_can_be_gone_on_from(path, tmp_path, error):
+    given = {"target": "y", "passes": 4, "shards": 3, "model": tmp_path / "m.thresher",
+             "params": {"loss": "logistic", "solver": "asgd"}}  # fmt: skip
+    whole = train(path, cluster=Serial(), **given)
+    lost = Failing(11, error)  # tallies and looks take six calls, so that the second round is lost
+    with pytest.raises(type(error), match=str(error)):
+        train(path, cluster=lost, checkpoint="1h", **given)
+    resumed = train(path, cluster=Careless(), resume=True, **given)
+    same(resumed, whole)
+    assert resumed.training["history"] == whole.training["history"]
+
+
+def test_a_stop_in_the_middle_of_a_round(path, tmp_path):
+    """The model of the rounds before is usable, and the training goes on from there."""
+    given = {"target": "y", "passes": 4, "shards": 3, "model": tmp_path / "m.thresher",
+             "params": {"loss": "logistic", "solver": "asgd"}}  # fmt: skip
+    whole = train(path, cluster=Serial(), **given)
+    asked = iter([False] * 5)
+    stopped = train(path, cluster=Serial(), checkpoint="1h",
+                    stop=lambda: next(asked, True), **given)  # fmt: skip
+    assert stopped.training["status"] == "INTERRUPTED"
+    same(train(path, cluster=Serial(), resume=True, **given), whole)
+
+
+def test_another_number_of_shards_is_another_training(path, tmp_path):
+    given = {"target": "y", "passes": 3, "model": tmp_path / "m.thresher"}
+    train(path, cluster=Serial(), shards=2, checkpoint="1h", stop=lambda: True, **given)
+    with pytest.raises(ValueError, match="other shards"):
+        train(path, cluster=Serial(), shards=3, resume=True, **given)
+
+
+def test_options_that_need_each_other(path):
+    with pytest.raises(ValueError, match="give a cluster"):
+        train(path, target="y", shards=3)
+    with pytest.raises(TypeError, match="cluster must be a number of workers"):
+        train(path, target="y", cluster=3.5)
+    with pytest.raises(ValueError, match="at least one worker"):
+        train(path, target="y", cluster=0)
+
+
+def test_engines_that_miscount_are_caught():
+    class Twice(Serial):
+        def run(self, task, recipes, shared):
+            for k, answer in super().run(task, recipes, shared):
+                yield k, answer
+                yield k, answer
+
+    class Forgetful(Serial):
+        def run(self, task, recipes, shared):
+            yield from super().run(task, recipes[1:], shared)
+
+    def double(recipe, shared):
+        return 2 * recipe
+
+    assert in_order(Serial(), double, [1, 2], None) == [2, 4]
+    with pytest.raises(EngineError, match="twice"):
+        in_order(Twice(), double, [1, 2], None)
+    with pytest.raises(EngineError, match="not answered task 1"):
+        in_order(Forgetful(), double, [1, 2], None)
