@@ -11,7 +11,7 @@ from thresher._threads import lingering
 
 __all__ = ["main"]
 
-OK, FAILED, USAGE, BAD_DATA, BAD_MODEL, BAD_OPTION, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+OK, FAILED, USAGE, BAD_DATA, BAD_MODEL, BAD_OPTION, BAD_CLUSTER, INTERRUPTED = *range(7), 130
 
 
 def main() -> None:
@@ -74,9 +74,12 @@ def _code(error: Exception) -> int:
     from thresher.artifacts.container import BadFile
     from thresher.artifacts.encoding import UnknownTerm
     from thresher.data.errors import DataError
+    from thresher.engines import EngineError
 
     if isinstance(error, DataError):
         return BAD_DATA
+    if isinstance(error, EngineError):
+        return BAD_CLUSTER
     if isinstance(error, BadFile | UnknownTerm):
         return BAD_MODEL
     if isinstance(error, OSError | MemoryError) or _of_a_study(error):

@@ -34,7 +34,8 @@ app = typer.Typer(
     cls=_Commands,
     help="Learning from data that is too big, too sparse or too nonlinear for the usual tools.\n\n"
     "Exit codes: 0 done, 1 a defect of ours, 2 wrong usage, 3 bad data, 4 bad model file, "
-    "5 wrong option value, 130 interrupted (a usable model is left).",
+    "5 wrong option value, 6 workers or their scheduler failed, 130 interrupted (a usable model is "
+    "left).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -69,9 +70,11 @@ def common(
 
 
 @app.command()
+@o.clustered
 @o.reading()
 def train(
     reading: dict[str, Any],
+    cluster: Any,
     data: o.Data,
     target: Annotated[
         str | None, typer.Option("--target", "-t", help="Column to predict: a name, or a number "
@@ -212,6 +215,11 @@ def train(
         bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.",
                            rich_help_panel=_RUN)
     ] = False,
+    shards: Annotated[
+        int | None, typer.Option(min=1, help="Parts that workers learn from side by side, merged "
+                                 "after every pass; by the size of the files.",
+                                 rich_help_panel=_RUN)
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file of options; those given here win.",
                                      callback=_configured, is_eager=True, exists=True,
@@ -245,14 +253,16 @@ def train(
         model=model,
         passes=passes, holdout=holdout, memory=o.parse_size(memory), scan=scan, seed=seed,
         checkpoint=checkpoint, resume=resume, begun=begun, tune=tune, criterion=criterion,
-        search=search, cv=o.parse_value(folds), study=study,
+        search=search, cv=o.parse_value(folds), study=study, cluster=cluster, shards=shards,
     )  # fmt: skip
 
 
 @app.command()
+@o.clustered
 @o.reading()
 def predict(
     reading: dict[str, Any],
+    cluster: Any,
     model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
     data: o.Data,
     output: Annotated[
@@ -270,13 +280,15 @@ def predict(
     """Predict for every row of the data, in bounded memory."""
     from thresher.cli import predict as work
 
-    work.predict(model, data, output, scores, probabilities, reading, plugin, json, quiet)
+    work.predict(model, data, output, scores, probabilities, reading, plugin, json, quiet, cluster)
 
 
 @app.command()
+@o.clustered
 @o.reading()
 def evaluate(
     reading: dict[str, Any],
+    cluster: Any,
     model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
     data: o.Data,
     plugin: o.Plugin = [],
@@ -286,7 +298,7 @@ def evaluate(
     """Compare predictions with the truth: error, AUC, log loss, F1, confusion; RMSE, R2."""
     from thresher.cli import predict as work
 
-    work.evaluate(model, data, reading, plugin, json, quiet)
+    work.evaluate(model, data, reading, plugin, json, quiet, cluster)
 
 
 @app.command()

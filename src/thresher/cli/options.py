@@ -15,7 +15,8 @@ import typer
 from thresher._durations import seconds_of
 from thresher.registry import LEARNERS, MAPS, TASKS, Names
 
-__all__ = ["data_options", "parse_assignments", "parse_size", "read_config"]
+__all__ = ["cluster_options", "clustered", "data_options", "parse_assignments", "parse_size",
+           "read_config"]  # fmt: skip
 
 _DATA = "Reading the data"
 
@@ -59,35 +60,92 @@ Plugin = Annotated[
                  "solvers; it is executed.", exists=True, dir_okay=False),
 ]  # fmt: skip
 
+_CLUSTER = "Workers"
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes on this machine that share the work.",
+                 rich_help_panel=_CLUSTER),
+]  # fmt: skip
+SchedulerAddress = Annotated[
+    str | None,
+    typer.Option("--scheduler", help="Address of a Dask scheduler, tcp://host:8786: its workers "
+                 "read the files themselves.", rich_help_panel=_CLUSTER),
+]  # fmt: skip
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(help="Certificate of the authority, for a scheduler at tls://...",
+                 rich_help_panel=_CLUSTER),
+]  # fmt: skip
+TlsCert = Annotated[Path | None, typer.Option(help="Own certificate.", rich_help_panel=_CLUSTER)]
+TlsKey = Annotated[Path | None, typer.Option(help="Own key.", rich_help_panel=_CLUSTER)]
+Command = Callable[..., None]
 
-def reading(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+
+def reading(**defaults: Any) -> Callable[[Command], Command]:
     """Give a command the options of all readers.
 
     The command has a parameter ``reading``, which gets them as ``open_data`` takes them;
     ``defaults`` are those that are not the usual ones.
     """
+    return _with_options("reading", data_options, defaults)
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(command, include_extras=True)
-        own = [p.replace(annotation=hints[p.name]) for p in signature(command).parameters.values()]
+
+def clustered(command: Command) -> Command:
+    """Give a command the options of workers; its parameter ``cluster`` gets what they say."""
+    return _with_options("cluster", cluster_options, {})(command)
+
+
+def _with_options(
+    name: str, shared_options: Callable[..., Any], defaults: dict[str, Any]
+) -> Callable[[Command], Command]:
+    """Options that several commands share, which reach a command as one parameter."""
+
+    def decorate(command: Command) -> Command:
+        own = _parameters(command)
         shared = [
             p.replace(default=defaults.get(p.name, p.default))
-            for p in signature(data_options, eval_str=True).parameters.values()
+            for p in signature(shared_options, eval_str=True).parameters.values()
         ]
 
         @wraps(command)
         def run(**given: Any) -> None:
             options = {p.name: given.pop(p.name) for p in shared}
-            command(reading=data_options(**options), **given)
+            command(**{name: shared_options(**options)}, **given)
 
         # Typer reads a command's options off these two.
-        parameters = [p for p in own if p.name != "reading"] + shared
+        parameters = [p for p in own if p.name != name] + shared
         named = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters]
         run.__signature__ = Signature(named)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in named} | {"return": None}
         return run
 
     return decorate
+
+
+def _parameters(command: Command) -> list[Parameter]:
+    """Of a command, with its annotations as objects."""
+    hints = get_type_hints(command, include_extras=True)
+    return [p.replace(annotation=hints[p.name]) for p in signature(command).parameters.values()]
+
+
+def cluster_options(
+    workers: Workers = None,
+    scheduler: SchedulerAddress = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+) -> Any:
+    """Who works, as ``engine_for`` takes it; None: this process alone."""
+    tls = (tls_ca, tls_cert, tls_key)
+    if scheduler is None:
+        if any(tls):
+            raise ValueError("--tls-ca, --tls-cert and --tls-key are for a --scheduler")
+        return workers
+    if workers is not None:
+        raise ValueError("--workers starts processes here, --scheduler has its own: give one")
+    from thresher.engines.choice import Scheduler
+
+    return Scheduler(scheduler, *(None if path is None else str(path) for path in tls))
 
 
 def data_options(

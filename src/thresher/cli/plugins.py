@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 __all__ = ["load_plugins"]
 
@@ -23,6 +24,7 @@ def load_plugins(paths: list[Path]) -> tuple[type, ...]:
         module = importlib.util.module_from_spec(spec)
         sys.modules[path.stem] = module
         spec.loader.exec_module(module)
+        _send_along(module)
         found += [
             value
             for value in vars(module).values()
@@ -31,3 +33,12 @@ def load_plugins(paths: list[Path]) -> tuple[type, ...]:
             and value.__module__ == path.stem
         ]
     return tuple(found)
+
+
+def _send_along(module: ModuleType) -> None:
+    """Workers cannot import the file by name: what it defines travels with the tasks."""
+    try:
+        import cloudpickle
+    except ModuleNotFoundError:  # there can be no workers then
+        return
+    cloudpickle.register_pickle_by_value(module)

@@ -19,7 +19,7 @@ __all__ = ["evaluate", "predict"]
 
 def predict(
     path: Path, data: list[str], output: str, scores: bool, probabilities: bool,
-    reading: dict[str, Any], plugins: list[Path], as_json: bool, quiet: bool,
+    reading: dict[str, Any], plugins: list[Path], as_json: bool, quiet: bool, cluster: Any = None,
 ) -> None:  # fmt: skip
     model = _loaded(path, plugins)
     if probabilities and not hasattr(model.estimator, "predict_proba"):
@@ -33,7 +33,7 @@ def predict(
     wanted = [what for what in TASKS[model.estimator.task].columns if asked[what]]
     rows = 0
     with show.Live(quiet or as_json) as live, open_writer(output) as writer:
-        for part in model.predictions(source):
+        for part in model.predictions(source, cluster):
             writer.write(part, model.classes, wanted)
             rows += part.batch.size
             live.count("predicting", rows)
@@ -52,12 +52,12 @@ def _loaded(path: Path, plugins: list[Path]) -> Model:
 
 def evaluate(
     path: Path, data: list[str], reading: dict[str, Any], plugins: list[Path], as_json: bool,
-    quiet: bool,
+    quiet: bool, cluster: Any = None,
 ) -> None:  # fmt: skip
     model = _loaded(path, plugins)
     source = model.open(data, labelled=True, **reading)
     with show.Live(quiet or as_json) as live:
-        metrics = model.evaluate(source, lambda rows: live.count("evaluating", rows))
+        metrics = model.evaluate(source, lambda rows: live.count("evaluating", rows), cluster)
     if as_json:
         show.print_json({**metrics, "bad_rows": source.bad.count})
         return

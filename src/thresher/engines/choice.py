@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from thresher.engines.base import Engine
 
-__all__ = ["engine_for"]
+__all__ = ["Scheduler", "engine_for"]
+
+
+class Scheduler(NamedTuple):
+    """A scheduler's address, and the files of an encrypted connection to it."""
+
+    address: str
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
 
 
 @contextmanager
@@ -22,8 +31,8 @@ def engine_for(cluster: Any) -> Iterator[Engine]:
         return
     from thresher.engines.dask import DaskEngine, connected, local_client
 
-    if isinstance(cluster, str):
-        with connected(cluster) as client:
+    if isinstance(cluster, str | Scheduler):
+        with connected(*([cluster] if isinstance(cluster, str) else cluster)) as client:
             yield DaskEngine(client)
     elif isinstance(cluster, int) and not isinstance(cluster, bool):
         with local_client(cluster) as client:

@@ -8,6 +8,7 @@ worker dies is run again on another one, up to three times.
 from __future__ import annotations
 
 import platform
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,7 +19,8 @@ from thresher._threads import ONE_CORE
 from thresher.engines.base import EngineError, R, Task
 
 try:
-    from distributed import Client, LocalCluster, as_completed
+    import cloudpickle
+    from distributed import Client, LocalCluster, Security, wait
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
@@ -31,6 +33,7 @@ __all__ = ["DaskEngine", "connected", "local_client"]
 
 _RETRIES = 3
 _PATIENCE = "15s"  # for a scheduler to answer
+_GLANCE, _ALONE = 5.0, 60.0  # seconds between looks at whether there are workers, and without any
 _LOST = (CommClosedError, FutureCancelledError, TimeoutError, ConnectionError)
 
 
@@ -44,38 +47,70 @@ class DaskEngine:
     def run(self, task: Task[R], recipes: Sequence[Any], shared: Any) -> Iterator[tuple[int, R]]:
         """Answers as they are ready; a key for each call, since equal calls may differ in files."""
         call = f"{getattr(task, '__name__', 'task')}-{uuid.uuid4().hex}"
-        futures: dict[Any, int] = {}
+        packed, futures = cloudpickle.dumps((task, shared)), {}
         try:
             for k, recipe in enumerate(recipes):
                 future = self.client.submit(
-                    task, recipe, shared, key=f"{call}-{k}", retries=_RETRIES, pure=False
-                )
+                    _call, packed, cloudpickle.dumps(recipe), key=f"{call}-{k}", retries=_RETRIES,
+                    pure=False,
+                )  # fmt: skip
                 futures[future] = k
-            for future in as_completed(list(futures)):
-                yield futures[future], future.result()
-                future.release()
+            yield from self._answers(futures)
         except KilledWorker as error:
             raise EngineError(
                 f"a task ended {_RETRIES + 1} workers, probably for want of memory: allow the "
                 f"workers more, or make more and smaller shards ({error})"
             ) from None
         except _LOST as error:
-            raise EngineError(f"the connection to {self.describe()} was lost: {error}") from None
+            raise EngineError(f"the connection to the workers was lost: {error}") from None
+        except ModuleNotFoundError as error:
+            raise EngineError(
+                f"workers cannot import what the task needs ({error}): install it there, define "
+                "it in the script that is run, or name its file with --plugin"
+            ) from None
         finally:
             with suppress(Exception):  # nobody may be there to hear it
                 self.client.cancel(list(futures))
+
+    def _answers(self, futures: dict[Any, int]) -> Iterator[tuple[int, Any]]:
+        """Of futures that are ready, until all are; a scheduler without workers waits for ever."""
+        pending, seen = set(futures), time.monotonic()
+        while pending:
+            try:
+                done, pending = wait(pending, timeout=_GLANCE, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                if _workers(self.client):
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > _ALONE:
+                    raise EngineError("all workers have gone, and none has come back") from None
+                continue
+            for future in sorted(done, key=futures.__getitem__):
+                yield futures[future], future.result()
+                future.release()
 
     def prepare(self, task: Task[Any], recipe: Any, shared: Any) -> None:
         """On one worker of each machine; what fails here fails again where it is heard."""
         hosts: dict[str, str] = {}
         for address, facts in _workers(self.client).items():
             hosts.setdefault(str(facts.get("host")), address)
-        self.client.run(task, recipe, shared, workers=list(hosts.values()), on_error="ignore")
+        packed = cloudpickle.dumps((task, shared)), cloudpickle.dumps(recipe)
+        self.client.run(_call, *packed, workers=list(hosts.values()), on_error="ignore")
 
     def describe(self) -> str:
         scheduler = self.client.scheduler
         address = "the cluster" if scheduler is None else scheduler.address
-        return f"{len(_workers(self.client))} workers at {address}"
+        link = getattr(self.client, "dashboard_link", None)
+        shown = f", dashboard {link}" if link else ""
+        return f"{len(_workers(self.client))} workers at {address}{shown}"
+
+
+def _call(packed: bytes, recipe: bytes) -> Any:
+    """What a worker does.
+
+    Unpacked here: a worker that cannot unpack the arguments of a task is lost for all others.
+    """
+    task, shared = cloudpickle.loads(packed)
+    return task(cloudpickle.loads(recipe), shared)
 
 
 @contextmanager
@@ -95,8 +130,15 @@ def local_client(workers: int, memory: int | None = None) -> Iterator[Client]:
 
 
 @contextmanager
-def connected(address: str, security: Any = None) -> Iterator[Client]:
-    """A scheduler that is there already."""
+def connected(
+    address: str, ca: str | None = None, cert: str | None = None, key: str | None = None
+) -> Iterator[Client]:
+    """A scheduler that is there already, by TLS where files for it are given."""
+    security = None
+    if ca or cert or key:
+        security = Security(
+            tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True
+        )
     try:
         client = Client(address, timeout=_PATIENCE, security=security)
     except (OSError, ValueError) as error:

@@ -12,9 +12,12 @@ import numpy as np
 from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
 from thresher.data import Batch, DataError, DataSet, Schema, open_data
+from thresher.data.rows_file import on_disk
+from thresher.engines import engine_for
 from thresher.estimators.saving import from_document, to_document
 from thresher.losses import Loss
 from thresher.registry import TASKS, metrics_of, resolve
+from thresher.training.scoring import by_workers
 
 __all__ = ["Model", "Predicted", "load_model", "save_model"]
 
@@ -66,14 +69,17 @@ class Model:
         schema = self.schema if labelled else self.schema.without_target()
         return open_data(data, schema=schema, **options)
 
-    def predict(self, data: Any, **options: Any) -> np.ndarray:
-        """Labels or numbers for every row of a file, frame or matrix."""
-        parts = [p.values for p in self.predictions(self.open(data, **options))]
+    def predict(self, data: Any, cluster: Any = None, **options: Any) -> np.ndarray:
+        """Labels or numbers for every row of a file, frame or matrix.
+
+        ``cluster``: who reads and scores the rows, as :func:`train` takes it.
+        """
+        parts = [p.values for p in self.predictions(self.open(data, **options), cluster)]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def predict_proba(self, data: Any, **options: Any) -> np.ndarray:
+    def predict_proba(self, data: Any, cluster: Any = None, **options: Any) -> np.ndarray:
         parts = []
-        for part in self.predictions(self.open(data, **options)):
+        for part in self.predictions(self.open(data, **options), cluster):
             if part.probabilities is None:
                 raise ValueError(
                     "this model has no probabilities: train it with loss='logistic' or "
@@ -82,8 +88,15 @@ class Model:
             parts.append(part.probabilities)
         return np.concatenate(parts)
 
-    def predictions(self, data: DataSet) -> Iterator[Predicted]:
-        """Predictions chunk by chunk: memory stays bounded for any number of rows."""
+    def predictions(self, data: DataSet, cluster: Any = None) -> Iterator[Predicted]:
+        """Predictions chunk by chunk: memory stays bounded for any number of rows.
+
+        Those of a ``cluster`` come without the rows' features.
+        """
+        if cluster is not None:
+            with engine_for(cluster) as engine, on_disk(data) as found:
+                yield from by_workers(engine, self, found)
+            return
         for batch in data.chunks():
             yield self.predicted(batch)
 
@@ -92,10 +105,12 @@ class Model:
         return Predicted(batch, *self.estimator.decoded(self.function.scores(batch.X)))
 
     def evaluate(
-        self, data: Any, on_rows: Callable[[int], None] | None = None, **options: Any
-    ) -> dict[str, Any]:
+        self, data: Any, on_rows: Callable[[int], None] | None = None, cluster: Any = None,
+        **options: Any,
+    ) -> dict[str, Any]:  # fmt: skip
         """Error, AUC, log loss, F1 and confusion matrix, or RMSE, MAE and R2."""
-        return self.measured(self.predictions(self.open(data, labelled=True, **options)), on_rows)
+        opened = self.open(data, labelled=True, **options)
+        return self.measured(self.predictions(opened, cluster), on_rows)
 
     def measured(
         self, predictions: Iterable[Predicted], on_rows: Callable[[int], None] | None = None

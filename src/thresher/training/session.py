@@ -31,7 +31,7 @@ from thresher.training.intake import Intake, take_in
 from thresher.training.job import Job, new_job
 from thresher.training.model import Model
 from thresher.training.running import run_job
-from thresher.training.survey import survey, usual_shards
+from thresher.training.survey import survey
 from thresher.training.tuning import Tuner, Tuning
 
 __all__ = ["Progress", "Training", "run", "train"]
@@ -260,8 +260,7 @@ class _Run:
         wide = how.budget is not None or "map" in self.estimator.get_params(deep=False)
         if self.engine is None:
             return take_in(self.data, self.hold, how.memory, how.scan, self._on_reading, wide)
-        shards = usual_shards(self.data) if how.shards is None else how.shards
-        return survey(self.data, shards, self.hold, self.engine, self._on_reading, wide)
+        return survey(self.data, how.shards, self.hold, self.engine, self._on_reading, wide)
 
     def _learned(self, intake: Intake, in_memory: bool) -> Status:
         """How learning ended; after a race that was stopped there is nothing more to learn."""

@@ -15,15 +15,12 @@ import numpy as np
 from thresher.data import DataError, DataSet, Moments
 from thresher.data.dataset import renumbered, window_rows
 from thresher.data.errors import BadRows
-from thresher.data.files import Span
-from thresher.data.spans import Tally, tally
 from thresher.engines import Engine, in_order
 from thresher.training.holdout import HoldOut
 from thresher.training.intake import Intake, new_intake
+from thresher.training.shards import shards_for
 
-__all__ = ["survey", "usual_shards"]
-
-_SHARD_BYTES, _MOST_SHARDS = 64 << 20, 256
+__all__ = ["survey"]
 
 
 class Found(NamedTuple):
@@ -36,17 +33,14 @@ class Found(NamedTuple):
     hold: HoldOut
 
 
-def usual_shards(data: DataSet) -> int:
-    """By the size of the files alone, so that the model does not depend on who works on them."""
-    size = sum(stamp[1] for stamp in data.source.stamps() if stamp)
-    return int(min(max(round(size / _SHARD_BYTES), 1), _MOST_SHARDS))
-
-
 def survey(
-    data: DataSet, shards: int, hold: HoldOut, engine: Engine, on_reading: Callable[[int], None],
-    whole_window: bool = False,
+    data: DataSet, shards: int | None, hold: HoldOut, engine: Engine,
+    on_reading: Callable[[int], None], whole_window: bool = False,
 ) -> Intake:  # fmt: skip
-    """An intake whose rows stay where they are, in shards that workers read."""
+    """An intake whose rows stay where they are, in shards that workers read.
+
+    ``shards``: how many; None: by the size of the files.
+    """
     intake = new_intake(data, data.head(window_rows(data.schema.row_bytes)), hold, whole_window)
     looked = 0
 
@@ -55,7 +49,7 @@ def survey(
         looked += found.rows
         on_reading(looked)
 
-    parts = data.shards(shards, lambda spans: in_order(engine, _tally, spans, None))
+    parts = shards_for(engine, data, shards)
     engine.prepare(_look, parts[0], hold.without_rows())
     found = in_order(engine, _look, parts, hold.without_rows(), on_answer)
     # Blank lines and bad rows shift the numbers of the rows after them, and so who is held out.
@@ -72,10 +66,6 @@ def survey(
     intake.release()
     intake.rows, intake.shards = intake.looked - hold.size, right
     return intake
-
-
-def _tally(span: Span, shared: None) -> Tally:
-    return tally(span)
 
 
 def _look(shard: DataSet, hold: HoldOut) -> Found:

@@ -1,0 +1,206 @@
+"""Workers in real processes: the serial engine's results, whoever dies on the way."""
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thresher import LinearClassifier, load_model, train
+from thresher.engines import EngineError, Serial, engine_for
+from thresher.losses import Logistic
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of a foreign event loop and its sockets
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(4000, 5)).round(3)
+Y = (X @ [1.0, -2.0, 0.5, 0.0, 1.0] + RNG.normal(size=4000) > 0).astype(int)
+OPTIONS = {"target": "y", "passes": 3, "shards": 6,
+           "params": {"loss": "logistic", "solver": "asgd"}}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def client():
+    from thresher.engines.dask import local_client
+
+    with local_client(2) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("dask") / "data.csv"
+    pd.DataFrame(X, columns=list("pqrst")).assign(y=Y).to_csv(path, index=False)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def serial(path):
+    return train(path, cluster=Serial(), **OPTIONS)
+
+
+def same(one, other):
+    np.testing.assert_array_equal(one.estimator.coef_, other.estimator.coef_)
+    np.testing.assert_array_equal(one.estimator.intercept_, other.estimator.intercept_)
+    assert one.training["held_out"] == other.training["held_out"]
+    assert one.training["history"] == other.training["history"]
+
+
+def pids(client):
+    return list(client.run(os.getpid).values())
+
+
+class Murder:
+    """Kills a worker at the n-th news of a training."""
+
+    def __init__(self, client, at):
+        self.client, self.left, self.stages = client, at, []
+
+    def __call__(self, event):
+        self.left -= 1
+        if self.left == 0:
+            self.stages.append(event.stage)
+            os.kill(random.choice(pids(self.client)), signal.SIGKILL)
+
+
+def test_the_serial_engines_model(client, path, serial):
+    same(train(path, cluster=client, **OPTIONS), serial)
+
+
+def test_predictions_in_order(client, path, serial):
+    np.testing.assert_array_equal(serial.predict(path, cluster=client), serial.predict(path))
+    assert serial.evaluate(path, cluster=client) == serial.evaluate(path)
+    frame = pd.DataFrame(X, columns=list("pqrst"))
+    np.testing.assert_array_equal(
+        serial.predict_proba(frame, cluster=client), serial.predict_proba(frame)
+    )
+
+
+@pytest.mark.parametrize("at", [2, 9])  # while it looks, and while it learns
+def test_a_worker_is_killed(client, path, serial, at):
+    murder = Murder(client, at)
+    same(train(path, cluster=client, on_progress=murder, **OPTIONS), serial)
+    assert murder.stages == ["reading" if at == 2 else "learning"]
+
+
+@pytest.mark.slow
+def test_twenty_workers_are_killed(client, path, serial):
+    killed = 0
+    for at in range(1, 26):
+        murder = Murder(client, at)
+        same(train(path, cluster=client, on_progress=murder, **OPTIONS), serial)
+        killed += len(murder.stages)
+    assert killed >= 20
+
+
+def poison(recipe, shared):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_task_that_kills_its_workers():
+    with engine_for(1) as engine, pytest.raises(EngineError, match="ended 4 workers"):
+        list(engine.run(_by_value(poison), [0], None))
+
+
+def _by_value(function):
+    """Workers cannot import this file."""
+    import cloudpickle
+
+    module = __import__(function.__module__)
+    cloudpickle.register_pickle_by_value(module)
+    return function
+
+
+def slow_square(recipe, shared):
+    time.sleep(0.3 if recipe == 0 else 0.0)
+    return recipe * recipe
+
+
+def test_a_straggler_is_waited_for(client):
+    with engine_for(client) as engine:
+        answers = list(engine.run(_by_value(slow_square), [0, 1, 2, 3], None))
+    assert sorted(answers) == [(0, 0), (1, 1), (2, 4), (3, 9)]
+
+
+def test_a_file_that_workers_cannot_see(client, path, tmp_path):
+    """Gone after the schema was read."""
+    from thresher import DataError, open_data
+
+    mine = tmp_path / "mine.csv"
+    mine.write_bytes(Path(path).read_bytes())
+    data = open_data(mine, target="y")
+    mine.unlink()
+    with pytest.raises((DataError, FileNotFoundError), match=r"mine\.csv"):
+        train(data, cluster=client, shards=2)
+
+
+def test_what_a_plugin_defines_travels(client, path, thresher, tmp_path):
+    plugin = tmp_path / "own_loss_for_workers.py"
+    plugin.write_text(
+        "from dataclasses import dataclass\n"
+        "from thresher import register\n"
+        "from thresher.losses import Logistic\n"
+        "@dataclass(frozen=True)\n"
+        "class Own(Logistic):\n"
+        "    pass\n"
+        'register("own", Own)\n'
+    )
+    model = tmp_path / "m.thresher"
+    address = client.scheduler.address
+    code, _, err = thresher(
+        "train", path, "-t", "y", "--scheduler", address, "--shards", "3", "--plugin", plugin,
+        "--loss", "own", "--solver", "asgd", "-m", model,
+    )  # fmt: skip
+    assert code == 0, err
+    own = type("Own", (Logistic,), {})
+    assert "Own" in load_model(model, terms=[own]).training["described"]
+
+
+def test_the_commands(client, path, thresher, tmp_path):
+    model, address = tmp_path / "m.thresher", client.scheduler.address
+    common = ("-t", "y", "--shards", "4", "--loss", "logistic", "--solver", "asgd")
+    assert thresher("train", path, *common, "--scheduler", address, "-m", model)[0] == 0
+    assert thresher("train", path, *common, "--workers", "1", "-m", model)[0] == 0
+    told = thresher("evaluate", model, path, "--scheduler", address, "--json")[1]
+    assert json.loads(told)["rows"] == 4000
+    out = tmp_path / "p.csv"
+    assert thresher("predict", model, path, "--scheduler", address, "-o", out)[0] == 0
+    assert pd.read_csv(out).shape[0] == 4000
+    code, _, err = thresher("train", path, "-t", "y", "--workers", "2", "--scheduler", address)
+    assert code == 5
+    assert "give one" in err
+
+
+def test_a_scheduler_that_does_not_answer(monkeypatch):
+    from thresher.engines import dask
+
+    monkeypatch.setattr(dask, "_PATIENCE", "1s")
+    with pytest.raises(EngineError, match="no scheduler answers"), engine_for("tcp://127.0.0.1:9"):
+        pass
+
+
+def test_workers_of_another_version(client, monkeypatch):
+    from thresher.engines import dask
+
+    monkeypatch.setattr(dask, "version", lambda name: "0.0.1")
+    with pytest.raises(EngineError, match=r"here are 0\.0\.1"):
+        dask.DaskEngine(client)
+
+
+def test_local_workers_are_for_this_machine_alone(client):
+    info = client.scheduler_info(n_workers=-1)
+    assert info["address"].startswith("tcp://127.0.0.1")
+    assert all(address.startswith("tcp://127.0.0.1") for address in info["workers"])
+    assert set(client.run(os.environ.get, "OMP_NUM_THREADS").values()) == {"1"}
+
+
+def test_estimators_travel(client):
+    """What Dask's own users do: fit somewhere else."""
+    model = client.submit(LinearClassifier(random_state=0).fit, X, Y).result()
+    np.testing.assert_array_equal(model.coef_, LinearClassifier(random_state=0).fit(X, Y).coef_)
