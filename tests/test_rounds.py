@@ -79,6 +79,7 @@ LEARNERS = [
     {"params": {"loss": "logistic", "solver": "fobos", "penalty": "l1"}},
     {"params": {"loss": "hinge", "solver": "asset"}},
     {"params": {"loss": "least_squares", "solver": "least_squares"}},
+    {"params": {"loss": "logistic", "solver": "summed_newton"}},
     {"learner": "kernel", "params": {"n_components": 20, "gamma": 0.3}},
 ]
 NAMES = [str(one["params"].get("solver", one.get("learner"))) for one in LEARNERS]
@@ -104,9 +105,11 @@ def test_one_shard_is_one_stream(path, options):
     same(shard, train(path, memory=1, **given))
 
 
-def test_least_squares_is_that_of_one_machine(path):
-    given = {"target": "y", "weight": "w", "params": {"solver": "least_squares",
-                                                      "loss": "least_squares"}}  # fmt: skip
+@pytest.mark.parametrize(
+    ("loss", "solver"), [("least_squares", "least_squares"), ("logistic", "summed_newton")]
+)
+def test_exact_solvers_give_the_model_of_one_machine(path, loss, solver):
+    given = {"target": "y", "weight": "w", "params": {"solver": solver, "loss": loss}}
     one, many = train(path, memory=1, **given), train(path, cluster=Serial(), shards=7, **given)
     np.testing.assert_allclose(many.estimator.coef_, one.estimator.coef_, rtol=1e-9)
     assert many.training["held_out"]["auc"] == pytest.approx(one.training["held_out"]["auc"])

@@ -118,6 +118,7 @@ SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
     "dcd": "thresher.solvers.dcd.DualDescent",
     "newton": "thresher.solvers.newton.Newton",
     "smoothed_newton": "thresher.solvers.smoothing.SmoothedNewton",
+    "summed_newton": "thresher.solvers.summed_newton.SummedNewton",
     "proximal_newton": "thresher.solvers.proximal_newton.ProximalNewton",
     "quasi_newton": "thresher.solvers.quasi_newton.QuasiNewton",
     "pegasos": "thresher.solvers.pegasos.Pegasos",

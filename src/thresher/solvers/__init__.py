@@ -14,6 +14,7 @@ from thresher.solvers.quasi_newton import QuasiNewton
 from thresher.solvers.rda import RDA, AdaptiveRDA
 from thresher.solvers.reweighted import ReweightedL1, ReweightedL2
 from thresher.solvers.smoothing import SmoothedNewton
+from thresher.solvers.summed_newton import SummedNewton
 
 __all__ = [
     "ASSET",
@@ -37,6 +38,7 @@ __all__ = [
     "SmoothedNewton",
     "Solver",
     "Status",
+    "SummedNewton",
     "TruncatedGradient",
     "WeightedPegasos",
 ]

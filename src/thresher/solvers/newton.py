@@ -237,7 +237,7 @@ class Newton(Solver):
         if not problem.fit_intercept:
             gradient[d] = 0.0
         if direct:
-            direction = _solve(problem, hessian / n, precision, gradient)
+            direction = newton_direction(problem, hessian / n, precision, gradient)
         else:
             direction = _conjugate_gradients(problem, chunk, s.p, precision, gradient, n)
         slope = float(gradient @ direction)
@@ -260,9 +260,11 @@ class Newton(Solver):
         return state.decrement
 
 
-def _solve(
+def newton_direction(
     problem: Problem, hessian: np.ndarray, precision: np.ndarray, gradient: np.ndarray
 ) -> np.ndarray:
+    """Minus the inverse Hessian times the gradient; the Hessian as :func:`derivatives` adds it up,
+    without the penalty."""
     d = precision.size
     # Each pair of features was added once, below or above the diagonal: fold, then mirror.
     full = hessian + hessian.T

@@ -323,11 +323,18 @@ class _Run:
         estimator = self.estimator
         if not getattr(estimator, "partial_fit", None):
             raise ValueError(
-                f"solver={estimator.solver!r} must see all rows at once, and they do not fit "
-                f"in {self.how.memory >> 20} MB: allow more memory, or use solver='auto'"
+                f"solver={estimator.solver!r} must see all rows at once, and they {self._where}: "
+                "allow more memory, or use solver='auto', or 'summed_newton' for the optimum"
             )
         if estimator.get_params(deep=False).get("steps") is not None:
             raise ValueError("steps counts updates in memory; in a stream give passes")
+
+    @property
+    def _where(self) -> str:
+        """Why the rows are not together in memory."""
+        if self.engine is not None:
+            return "stay where the workers read them"
+        return f"do not fit in {self.how.memory >> 20} MB"
 
     def _stream(self, intake: Intake) -> Status:
         self._check_streamable()
