@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from thresher import DataError, open_data, train
+from thresher import DataError, LinearClassifier, TunedClassifier, open_data, train
 from thresher.engines import EngineError, Serial, in_order
 from thresher.training.holdout import HoldOut
 from thresher.training.intake import take_in
@@ -23,6 +23,8 @@ WEIGHT = RNG.integers(0, 3, ROWS)
 
 class Careless:
     """Runs every task twice, in any order, and answers in another."""
+
+    width = 3
 
     def __init__(self, seed=0):
         self.random = random.Random(seed)
@@ -181,6 +183,36 @@ def test_data_in_memory():
     assert many.training["held_out"]["error"] < one.training["held_out"]["error"] + 0.03
     frame = pd.DataFrame(X, columns=list("pqrs")).assign(y=CLASSES)
     assert train(frame, target="y", cluster=Serial(), shards=2).training["data"] == "the data frame"
+
+
+# ---------------------------------------------------------------- searches
+
+
+def test_trials_do_not_depend_on_who_fits(path):
+    """The study of one worker and of three that come and go is the same."""
+    given = {"target": "y", "tune": 6, "search": "csa", "shards": 2, "cv": 3,
+             "params": {"solver": "asgd"}}  # fmt: skip
+    one, many = (train(path, cluster=engine, **given) for engine in (Serial(), Careless()))
+    same(many, one)
+
+    def plain(model):
+        return [(t["params"], t["score"], t["folds"]) for t in model.training["trials"]]
+
+    assert plain(many) == plain(one)
+    assert len(plain(one)) >= 6
+
+
+def test_halving_and_failures_elsewhere():
+    found = TunedClassifier(
+        LinearClassifier(), n_trials=6, halving=True, cv=3, random_state=0, cluster=Serial()
+    ).fit(X, CLASSES)
+    assert found.best_score_ < 0.4
+    space = {"loss": ["logistic", "hinge"]}  # the second has no curvature
+    broken = TunedClassifier(
+        LinearClassifier(solver="newton"), space=space, search="grid", n_trials=2, cv=3,
+        cluster=Careless(),
+    ).fit(X, CLASSES)  # fmt: skip
+    assert {t["state"] for t in broken.trials_} == {"complete", "failed"}
 
 
 # ---------------------------------------------------------------- trouble

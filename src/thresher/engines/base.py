@@ -26,7 +26,12 @@ class EngineError(Exception):
 
 
 class Engine(Protocol):
-    """Runs pure tasks, somewhere."""
+    """Runs pure tasks, somewhere; several threads may ask at once."""
+
+    @property
+    def width(self) -> int:
+        """How many tasks run at a time."""
+        ...
 
     def run(self, task: Task[R], recipes: Sequence[Any], shared: Any) -> Iterator[tuple[int, R]]:
         """``(k, task(recipes[k], shared))`` for every k, exactly once each, in any order.
@@ -46,6 +51,8 @@ class Engine(Protocol):
 
 class Serial:
     """One after the other, in this process: what the others' results are held against."""
+
+    width = 1
 
     def run(self, task: Task[R], recipes: Sequence[Any], shared: Any) -> Iterator[tuple[int, R]]:
         for k, recipe in enumerate(recipes):

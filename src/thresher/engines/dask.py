@@ -44,6 +44,10 @@ class DaskEngine:
         self.client = client
         _check_versions(client)
 
+    @property
+    def width(self) -> int:
+        return max(sum(facts["nthreads"] for facts in _workers(self.client).values()), 1)
+
     def run(self, task: Task[R], recipes: Sequence[Any], shared: Any) -> Iterator[tuple[int, R]]:
         """Answers as they are ready; a key for each call, since equal calls may differ in files."""
         call = f"{getattr(task, '__name__', 'task')}-{uuid.uuid4().hex}"

@@ -102,7 +102,7 @@ class Search:
                 # Whole generations: a resumed one is completed first.
                 size = min(left, self.batch - len(self.study.get_trials(deepcopy=False))
                            % self.batch)  # fmt: skip
-                if self._late(1.0):
+                if mine and self._late(1.0):  # the first is tried whatever it takes
                     self.end("the time budget is used up")
                     break
                 self._ask(size)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from thresher._seed import seed_from
 from thresher._threads import threads
+from thresher.engines import engine_for
 from thresher.estimators import LinearClassifier, LinearRegressor, input
 from thresher.registry import TASKS
 from thresher.search.criteria import resolve_criterion
 from thresher.search.driver import Search
+from thresher.search.elsewhere import Elsewhere
 from thresher.search.evaluation import Evaluation
 from thresher.search.pruning import HopelessPruner
 from thresher.search.records import Record
@@ -70,6 +74,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
+        cluster: Any = None,
     ):
         self.estimator = estimator
         self.space = space
@@ -88,6 +93,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.cluster = cluster
 
     def _make_estimator(self) -> Any:
         raise NotImplementedError
@@ -106,10 +112,17 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         criterion = resolve_criterion(usual if self.criterion is None else self.criterion)
         criterion.check(estimator, self._task)
         self.folds_ = make_folds(self.cv, rows, targets, self._task, seed=seed, groups=groups)
-        evaluation = Evaluation(estimator, rows, targets, self.folds_, criterion, weight, seed=seed)
+        given = (estimator, rows, targets, self.folds_, criterion, weight)
         space = self._space(estimator, rows, targets)
-        strategy = make_strategy(self.search, seed, threads(self.n_jobs))
-        search = self._climb(evaluation, space, strategy, start)
+        evaluation = Evaluation(*given, seed=seed)
+        with ExitStack() as open_here:
+            scored, jobs = evaluation, threads(self.n_jobs)
+            if self.cluster is not None:
+                engine = open_here.enter_context(engine_for(self.cluster))
+                folder = open_here.enter_context(TemporaryDirectory(prefix="thresher-"))
+                scored, jobs = Elsewhere(engine, folder, *given, seed=seed), engine.width
+            strategy = make_strategy(self.search, seed, 1 if self.cluster else jobs)
+            search = self._climb(scored, space, strategy, start, jobs)
         best = search.require()
         self.best_params_, self.best_score_ = dict(best.params), best.value
         self.study_, self.ended_ = search.study, search.ended
@@ -135,11 +148,12 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _climb(
-        self, evaluation: Evaluation, space: Space, strategy: Strategy, start: float
+        self, evaluation: Evaluation, space: Space, strategy: Strategy, start: float, jobs: int
     ) -> Search:
         """The search; with halving, on few rows first, then the best settings on more."""
         shares = [_RUNG**-2.0, 1.0 / _RUNG, 1.0] if self.halving else [1.0]
-        search = self._search(evaluation.thinned(shares[0]), space, strategy, start, shares[0])
+        part = evaluation.thinned(shares[0])
+        search = self._search(part, space, strategy, start, shares[0], jobs)
         try:
             strategy.run(search, self.n_trials)
         finally:
@@ -151,7 +165,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
             settings = {tuple(r.stored.items()): r.stored for r in good}
             if search.ended or not settings:
                 return search
-            above = self._search(evaluation.thinned(share), space, strategy, start, share)
+            above = self._search(evaluation.thinned(share), space, strategy, start, share, jobs)
             above.planned = min(keep, len(settings))
             try:
                 above.given(list(settings.values())[:keep], "promoted")
@@ -164,8 +178,9 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         return search
 
     def _search(
-        self, evaluation: Evaluation, space: Space, strategy: Strategy, start: float, share: float
-    ) -> Search:
+        self, evaluation: Evaluation, space: Space, strategy: Strategy, start: float, share: float,
+        jobs: int,
+    ) -> Search:  # fmt: skip
         criterion = evaluation.criterion
         name = self.study_name or f"{type(evaluation.estimator).__name__}-{criterion.name}"
         name = name if share >= 1.0 else f"{name}-{share:.3g}-of-rows"
@@ -191,7 +206,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
                 study,
                 context=context_of(evaluation.estimator),
                 batch=strategy.batch,
-                n_jobs=threads(self.n_jobs),
+                n_jobs=jobs,
                 budget=None if self.budget is None else self.budget - spent,
                 reserve=1.0 + (len(evaluation.folds) if self.baseline else 0.0),
                 verbose=self.verbose,
@@ -365,6 +380,10 @@ class TunedClassifier(ClassifierMixin, TunedModel):
         Print a line after each trial.
     callbacks : list of callables or None, default=None
         Each is called with a ``TrialEvent`` after every trial; returning True ends the search.
+    cluster : int, str, engine or None, default=None
+        Who fits, as :func:`thresher.train` takes it: so many processes, or a scheduler's
+        workers.  The trials depend on their order alone, not on the number of workers; they do
+        not start from each other's solutions.
 
     Attributes
     ----------
@@ -470,6 +489,10 @@ class TunedRegressor(RegressorMixin, TunedModel):
         Print a line after each trial.
     callbacks : list of callables or None, default=None
         Each is called with a ``TrialEvent`` after every trial; returning True ends the search.
+    cluster : int, str, engine or None, default=None
+        Who fits, as :func:`thresher.train` takes it: so many processes, or a scheduler's
+        workers.  The trials depend on their order alone, not on the number of workers; they do
+        not start from each other's solutions.
 
     Attributes
     ----------

@@ -283,7 +283,7 @@ class _Run:
             self._check_streamable()  # rather than after the search
         tuner = Tuner(
             tuning, how.params, self.classes, how.memory, how.passes, how.seed, how.stop,
-            self._on_trial_of_search, self._on_reading,
+            self._on_trial_of_search, self._on_reading, self.engine,
         )  # fmt: skip
         return tuner.run(self.estimator, intake)
 

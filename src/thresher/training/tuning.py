@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.base import clone
 
 from thresher.data.errors import nearest
+from thresher.engines import Engine
 from thresher.registry import TASKS
 from thresher.search.criteria import CRITERIA, Criterion, resolve_criterion
 from thresher.search.records import plain
@@ -101,6 +102,7 @@ class Tuner:
     stop: Callable[[], bool]
     on_trial: Callable[[str, int, dict[str, Any]], None]
     on_reading: Callable[[int], None]
+    engine: Engine | None = None
 
     def __post_init__(self) -> None:
         self.criterion = self.how.judge("classification" if self.classes.size else "regression")
@@ -144,7 +146,7 @@ class Tuner:
         how, candidate = self.how, self._candidate(estimator, rows, intake)
         search = (TunedClassifier if self.classes.size else TunedRegressor)(
             candidate, space=self._space(candidate, rows), search=how.search, n_trials=how.trials,
-            criterion=_interruptible(self.criterion, self.stop), cv=how.cv, refit=False,
+            criterion=self._judging(), cv=how.cv, refit=False, cluster=self.engine,
             storage=how.study, study_name=self._study_name(estimator),
             n_jobs=self.params.get("n_jobs"), random_state=self.seed, callbacks=[self._heard],
         )  # fmt: skip
@@ -153,6 +155,12 @@ class Tuner:
             self._fit(search, rows)
         texts = {str(w.message): None for w in caught if w.category is UserWarning}
         return search, [t for t in texts if "search ended" not in t]
+
+    def _judging(self) -> Criterion:
+        """The criterion, which also looks whether to stop; workers cannot be asked."""
+        if self.engine is not None:
+            return self.criterion
+        return _interruptible(self.criterion, self.stop)
 
     def _fit(self, search: Any, rows: Sample) -> None:
         """An interrupt ends the search; what it has found by then is kept."""
