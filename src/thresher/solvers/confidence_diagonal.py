@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from thresher._terms import Term, reassociate
+from thresher._terms import Term, contract, reassociate
 from thresher.functions import DiagonalSpread
 from thresher.solvers._gaussian_merge import Gaussian
 from thresher.solvers.base import Chunk, Problem
@@ -18,12 +18,14 @@ __all__ = ["DiagonalConfidence"]
 
 
 class DiagonalState(NamedTuple):
-    """Of each feature the means of all outputs, then their variances; the intercept comes last.
+    """Of each feature the means of all outputs, then their variances, in the rows' precision.
 
-    Side by side, so that one access to memory brings what a feature needs.
+    Side by side, so that one access to memory brings what a feature needs.  Those of the intercept,
+    which every row moves, are doubles.
     """
 
     table: np.ndarray
+    level: np.ndarray
     errors: float
     mass: float
     passes: int
@@ -32,23 +34,24 @@ class DiagonalState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DiagonalBelief(Term):
-    """Writes to its table."""
+    """Writes to its table and level."""
 
     table: np.ndarray
+    level: np.ndarray
     constant: float
 
     @reassociate
     def score(self, rows, i, c):
         table = self.table
-        total = self.constant * table[table.shape[0] - 1, c]
+        total = table.dtype.type(0)
         for k in range(rows.start(i), rows.stop(i)):
             total += rows.element(i, k) * table[rows.column(i, k), c]
-        return total
+        return total + self.constant * self.level[c]
 
     def scores(self, rows, i, out):
         table = self.table
         for c in range(out.size):
-            out[c] = self.constant * table[table.shape[0] - 1, c]
+            out[c] = self.constant * self.level[c]
         for k in range(rows.start(i), rows.stop(i)):
             x = rows.element(i, k)
             if x != 0.0:
@@ -58,26 +61,26 @@ class DiagonalBelief(Term):
 
     @reassociate
     def variance(self, rows, i, c, slot):
-        table = self.table
-        place = table.shape[1] // 2 + c
-        total = self.constant * self.constant * table[table.shape[0] - 1, place]
+        table, place = self.table, self.level.size // 2 + c
+        total = table.dtype.type(0)
         for k in range(rows.start(i), rows.stop(i)):
             x = rows.element(i, k)
             total += x * x * table[rows.column(i, k), place]
-        return total
+        return total + self.constant * self.constant * self.level[place]
 
+    @contract
     def learn(self, rows, i, c, slot, move, gain):
-        table = self.table
-        place = table.shape[1] // 2 + c
+        table, level, place = self.table, self.level, self.level.size // 2 + c
+        one, far, much = table.dtype.type(1), table.dtype.type(move), table.dtype.type(gain)
         for k in range(rows.start(i), rows.stop(i)):
             j, x = rows.column(i, k), rows.element(i, k)
-            toward = table[j, place] * x
-            table[j, c] += move * toward
-            table[j, place] /= 1.0 + gain * toward * x
-        last = table.shape[0] - 1
-        toward = table[last, place] * self.constant
-        table[last, c] += move * toward
-        table[last, place] /= 1.0 + gain * toward * self.constant
+            variance = table[j, place]
+            toward = variance * x
+            table[j, c] += far * toward
+            table[j, place] = variance / (one + much * toward * x)
+        toward = level[place] * self.constant
+        level[c] += move * toward
+        level[place] /= 1.0 + gain * toward * self.constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,30 +122,41 @@ class DiagonalConfidence(Confidence):
     """
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> DiagonalState:
-        mean, variance = self.prior(problem)
-        table = np.concatenate([mean.T, np.tile(variance[:, None], problem.outputs)], axis=1)
-        return DiagonalState(np.ascontiguousarray(table), 0.0, 0.0, 1, 0)
+        means, variance = self.prior(problem)
+        gaussians = [Gaussian(mean, variance) for mean in means]
+        return DiagonalState(*_laid_out(gaussians, problem.dtype), 0.0, 0.0, 1, 0)
 
     def belief(self, problem: Problem, state: DiagonalState) -> DiagonalBelief:
-        return DiagonalBelief(state.table, float(self.constant))
+        return DiagonalBelief(state.table, state.level, float(self.constant))
 
     def means(self, state: DiagonalState) -> np.ndarray:
-        return state.table[:, : state.table.shape[1] // 2].T
+        return _columns(state)[: state.level.size // 2]
 
     def gaussian(self, state: DiagonalState, c: int) -> Gaussian:
-        place = state.table.shape[1] // 2 + c
-        return Gaussian(state.table[:, c].copy(), state.table[:, place].copy())
+        columns = _columns(state)
+        return Gaussian(columns[c], columns[state.level.size // 2 + c])
 
     def replaced(self, state: DiagonalState, gaussians: Sequence[Gaussian]) -> DiagonalState:
-        means, variances = zip(*gaussians, strict=True)
-        return state._replace(table=np.ascontiguousarray(np.stack([*means, *variances], axis=1)))
+        table, level = _laid_out(gaussians, state.table.dtype)
+        return state._replace(table=table, level=level)
 
     def spread(self, problem: Problem, state: DiagonalState) -> DiagonalSpread:
-        variance = state.table[:, state.table.shape[1] // 2 :].T.copy()
+        variance = _columns(state)[state.level.size // 2 :]
         variance[:, -1] *= self.constant**2
         return DiagonalSpread(variance)
 
     def check_state(self, problem: Problem, state: DiagonalState) -> None:
         super().check_state(problem, state)
-        if not np.all(state.table[:, state.table.shape[1] // 2 :] > 0.0):
+        if not np.all(_columns(state)[state.level.size // 2 :] > 0.0):
             raise ValueError("the state's variances must be positive")
+
+
+def _laid_out(gaussians: Sequence[Gaussian], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Table and level."""
+    columns = np.stack([*(g.mean for g in gaussians), *(g.covariance for g in gaussians)])
+    return np.ascontiguousarray(columns[:, :-1].T, dtype=dtype), columns[:, -1].copy()
+
+
+def _columns(state: DiagonalState) -> np.ndarray:
+    """Means, then variances, of all outputs, with the intercept's last: doubles of their own."""
+    return np.hstack([state.table.T.astype(np.float64), state.level[:, None]])

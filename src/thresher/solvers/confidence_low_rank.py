@@ -219,9 +219,8 @@ class LowRankConfidence(Confidence):
         directions = np.zeros_like(state.lines)
         for c, used in enumerate(state.used):
             scaled = state.lines[c, :used] * variance[c]
-            directions[c, :used] = solve_triangular(
-                state.factor[c, :used, :used], scaled, lower=True
-            )
+            factor = state.factor[c, :used, :used]
+            directions[c, :used] = solve_triangular(factor, scaled, lower=True, check_finite=False)
         variance[:, -1] *= self.constant**2
         directions[:, :, -1] *= self.constant
         return LowRankSpread(variance, directions)
