@@ -120,6 +120,7 @@ BY_SCORE = (
     "predictions are by the scores, probabilities are calibrated on rows that the model has not "
     "seen: near the boundary the most probable class may be another one"
 )
+EVERY_ROW = "confidence-weighted learning satisfies every row, whatever its weight"
 FAILURES = {
     BudgetedClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     BudgetedRegressor: dict.fromkeys(WEIGHTS, STOCHASTIC),
@@ -145,6 +146,8 @@ def expected_failures(estimator):
     found = FAILURES.get(type(estimator), {})
     if getattr(estimator, "calibrate", None):
         return dict.fromkeys(WEIGHTS, FOLDS) | {"check_classifiers_train": BY_SCORE} | found
+    if getattr(estimator, "method", None) == "cw":
+        found = found | {"check_class_weight_classifiers": EVERY_ROW}
     by_rows = getattr(estimator, "solver", getattr(estimator, "covariance", None))
     if by_rows in ("asgd", "diagonal"):
         return dict.fromkeys(WEIGHTS, STOCHASTIC) | found

@@ -22,12 +22,11 @@ from thresher.functions import Sigmoid, Softmax, Units
 from thresher.losses import LeastSquares, SquaredHinge
 from thresher.penalties import L2, Penalty, WeightedL2
 from thresher.solvers import Chunk, Problem, driver
-from thresher.solvers.confidence import COMBINATIONS, Confidence
+from thresher.solvers.confidence import COMBINATIONS, Confidence, usual_row
 from thresher.solvers.confidence_diagonal import DiagonalConfidence
 from thresher.solvers.confidence_full import FullConfidence
 from thresher.solvers.confidence_low_rank import LowRankConfidence
 from thresher.solvers.confidence_rules import AROW, CW, SCW, Recursive, Rule
-from thresher.solvers.pegasos import mean_sqnorm
 from thresher.solvers.stream import Facts
 
 __all__ = ["ConfidenceClassifier", "ConfidenceRegressor"]
@@ -154,14 +153,12 @@ class ConfidenceModel(Learner):
     def _prior(self, chunk: Chunk, units: Units | None, d: int) -> tuple[Penalty, float]:
         """The penalty, which is one over the variances, and the variance of the intercept."""
         if self.prior_variance is None:
-            with np.errstate(over="ignore"):
-                square = mean_sqnorm(chunk)
+            square, width = usual_row(chunk) if chunk.order.size else (1.0, 1.0)
             if not math.isfinite(square):
                 input.refuse_huge(chunk)
             # The constant counts as much as a usual element of a row; a usual row's score has the
             # variance one.
-            width = max(chunk.rows.stored / max(chunk.rows.shape[0], 1), 1.0)
-            square = square if square > 1e-300 else 1.0
+            square, width = square if square > 1e-300 else 1.0, max(width, 1.0)
             return L2(square * (1.0 + 1.0 / width)), 1.0 / (width + 1.0)
         variance = np.asarray(self.prior_variance, dtype=np.float64)
         if variance.ndim and variance.size != d:

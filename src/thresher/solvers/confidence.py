@@ -49,9 +49,25 @@ from thresher.solvers._states import present
 from thresher.solvers.base import Chunk, Problem, Solver, State, precisions
 from thresher.solvers.confidence_rules import AROW, Rule
 
-__all__ = ["COMBINATIONS", "Confidence"]
+__all__ = ["COMBINATIONS", "Confidence", "usual_row"]
 
 COMBINATIONS = ("product", "divergence", "average")
+
+
+@njit(cache=True, nogil=True)
+def _usual(rows, weight, order):
+    mass, squares, stored = 0.0, 0.0, 0.0
+    for i in order:
+        mass += weight[i]
+        squares += weight[i] * rows.sqnorm(i)
+        stored += weight[i] * (rows.stop(i) - rows.start(i))
+    return squares / mass, stored / mass
+
+
+def usual_row(chunk: Chunk) -> tuple[float, float]:
+    """Mean squared norm and number of elements of (some 10,000 evenly spaced) rows, by weight."""
+    some = chunk.order[:: max(1, chunk.order.size // 10_000)]
+    return _usual(chunk.rows, chunk.weight, some)
 
 
 @njit(cache=True, nogil=True)

@@ -32,6 +32,8 @@ from thresher.solvers.confidence_rules import Recursive
 
 __all__ = ["LowRankConfidence"]
 
+_LEAST = 1e-12  # of the diagonal's variance: what the directions leave of it is a difference
+
 
 class LowRankState(NamedTuple):
     """Of each output a mean (a column), D, the lines of U, a factor and the number of lines."""
@@ -102,6 +104,7 @@ class LowRankBelief(Term):
         for k in range(rows.start(i), rows.stop(i)):
             x = rows.element(i, k)
             total += x * x / D[rows.column(i, k)]
+        least = _LEAST * total
         for a in range(self.used[c]):  # forward substitution, line by line
             line, lower = self.lines[c, a], self.factor[c, a]
             value = self.constant * line[last] / D[last]
@@ -112,7 +115,7 @@ class LowRankBelief(Term):
                 value -= lower[b] * half[b]
             half[a] = value / lower[a]
             total -= half[a] * half[a]
-        total = max(total, 0.0)  # where the last digits are lost
+        total = max(total, least)
         self.left[slot] = total
         return total
 

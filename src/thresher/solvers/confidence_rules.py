@@ -239,6 +239,8 @@ def _constrained(y, score, variance, phi, most):
     # written so that nothing cancels.
     half = 0.5 * move * v * phi
     deviation = v / (half + math.sqrt(half * half + v))
+    if deviation < _CERTAIN:
+        return 0.0, 0.0
     return y * move, move * phi / deviation
 
 
