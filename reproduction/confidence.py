@@ -67,13 +67,14 @@ by divergence, for which shards send five sums of the length of the features."""
 LOG_REMARKS = """\
 Published (AROW-MR): AUC .8442 for one mapper, .8552, .8577, .8662 and .8621 for 100, 500, 1,000
 and 10,000 mappers; map time falls from 408 hours to 2 minutes, reduce time rises from a minute to
-an hour. The pattern of the times is the same: map falls as 1 / M, reduce rises as M, and between them
-lies the best M. The pattern of the AUC is not: with as many rows to a shard as in the thesis (a
-million, M = 10) merging neither gains nor loses on rows that are drawn alike, and short shards lose
-what few rows say of rare values. That is where the product, which the thesis does not have, keeps
-most of it. A cluster would add reading, the start of the mappers (tens of seconds) and the way of
-the sums to the reducer: {megabytes:.1f} MB for each shard, unless mappers send only the features
-that they have met; with a tree of reducers the last step costs log M additions instead of M."""
+an hour. The pattern of the times is the same: map falls as 1 / M, reduce rises as M, and between
+them lies the best M. The pattern of the AUC is not: with as many rows to a shard as in the thesis
+(a million, M = 10) merging neither gains nor loses on rows that are drawn alike, and short shards
+lose what few rows say of rare values. That is where the product, which the thesis does not have,
+keeps most of it. A cluster would add reading, the start of the mappers (tens of seconds) and the
+way of the sums to the reducer: {megabytes:.1f} MB for each shard, unless mappers send only the
+features that they have met; with a tree of reducers the last step costs log M additions instead
+of M."""
 ABSENT: Sequence[Absent] = (
     Absent("times and AUC of AROW-MR", "table 6.2", "a proprietary log on a cluster"),
     Absent("VW, logistic regression by AllReduce", "table 6.2", "a proprietary log on a cluster"),

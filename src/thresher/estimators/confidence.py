@@ -122,9 +122,10 @@ class ConfidenceModel(Learner):
         """Prior and noise in the units that the solver sees."""
         units, d = getattr(front, "units", None), rows.shape[1]
         penalty, intercept_variance = self._prior(chunk, units, d)
-        # Weights in memory have mean one: what they were is said to the rule, for which a row of
-        # weight two is two rows.
-        share = facts.mass / chunk.order.size if facts.whole and facts.mass is not None else 1.0
+        # Where all rows are known their weights come with mean one: what they were is said to the
+        # rule, for which a row of weight two is two rows.
+        count = chunk.order.size if facts.whole else facts.rows
+        share = facts.mass / count if facts.mass and count else 1.0
         solver = self._solver(
             d, self._rule(self.r / share), intercept_variance, self._prior_mean(units, outputs, d)
         )
