@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
 from conftest import chunk_of
-from thresher import ConfidenceClassifier, ConfidenceRegressor
+from thresher import ConfidenceClassifier, ConfidenceRegressor, load_model, train
+from thresher.cli import main
 from thresher.losses import LeastSquares, SquaredHinge
 from thresher.penalties import L2, WeightedL2
 from thresher.solvers import Problem, driver
@@ -465,6 +468,40 @@ def test_equal_weights_are_repeated_rows(covariance):
     twice = model.fit(np.repeat(X, 2, axis=0), np.repeat(TARGET, 2)).coef_
     heavy = model.fit(X, TARGET, sample_weight=np.full(N, 2.0)).coef_
     np.testing.assert_allclose(heavy, twice, rtol=1e-7)
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 1 << 12])
+def test_training_and_inspection(memory, tmp_path, monkeypatch, capsys):
+    """In memory and in a stream; ``inspect`` shows what ``intervals`` gives."""
+    table = np.column_stack([X, SIGNS])
+    path, out = tmp_path / "d.csv", tmp_path / "m.thresher"
+    np.savetxt(path, table, delimiter=",", header="a,b,c,d,e,y", comments="")
+    model = train(path, target="y", task="classification", learner="confidence", memory=memory)
+    assert model.training["in_memory"] == (memory > 1 << 20)
+    assert model.training["held_out"]["error"] < 0.2
+    model.save(out)
+    again = load_model(out).estimator
+    assert np.array_equal(again.intervals(), model.estimator.intervals())
+
+    def shown(*words):
+        monkeypatch.setattr(sys, "argv", ["thresher", "inspect", str(out), *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    assert "weight (95 %)" in shown()
+    found = json.loads(shown("--json"))
+    name, (weight,) = found["largest_weights"][0]
+    low, high = again.intervals(0.95)[0, "abcde".index(name)]
+    (half,) = found["intervals"]["half_widths"][0]
+    assert (weight - half, weight + half) == pytest.approx((low, high), rel=1e-5)
+
+
+def test_tuning_in_a_training():
+    model = train(X, SIGNS, learner="confidence", tune=3)
+    tried = [trial["params"] for trial in model.training["trials"]]  # the default first
+    assert [set(params) for params in tried] == [set(), *[{"r"}] * 3]
 
 
 def test_own_rules():
