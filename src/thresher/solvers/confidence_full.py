@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from thresher.solvers.confidence_rules import Recursive
 from thresher.solvers.least_squares import refuse_large_matrix
 
 __all__ = ["FullConfidence"]
+
+_MOST_NUMBERS = 1 << 29  # 4 GB
 
 
 class FullState(NamedTuple):
@@ -82,15 +85,18 @@ class FullBelief(Term):
 
     @contract
     def learn(self, rows, i, c, slot, move, gain):
+        """S less (gain / (1 + gain x'Sx)) S x (S x)', which stays symmetric to the last bit."""
         S, toward = self.covariance[c], self.toward[slot]
-        factor = gain / (1.0 + gain * self.left[slot])
+        root = math.sqrt(gain / (1.0 + gain * self.left[slot]))
         for a in range(toward.size):
             self.mean[a, c] += move * toward[a]
-            part = -factor * toward[a]
+            toward[a] *= root
+        for a in range(toward.size):
+            part = toward[a]
             if part != 0.0:
                 line = S[a]
                 for b in range(toward.size):
-                    line[b] += part * toward[b]
+                    line[b] -= part * toward[b]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +148,11 @@ class FullConfidence(Confidence):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         refuse_large_matrix(self, problem.n_features, self.max_features)
+        if problem.outputs * problem.n_features**2 > _MOST_NUMBERS:
+            raise ValueError(
+                f"FullConfidence would need {problem.outputs} matrices of {problem.n_features} x "
+                f"{problem.n_features}: use a diagonal or low-rank covariance"
+            )
 
     def planned_passes(self, shape: tuple[int, int]) -> int:
         """One where it says all there is to say: a second would believe every row twice."""
