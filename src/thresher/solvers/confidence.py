@@ -2,7 +2,7 @@ r"""Confidence-weighted learning: a Gaussian belief over the weights of a linear
 
 N(mu, S) says how large each weight is and how well it is known.  A row that the belief is not sure
 enough about moves it, unsure weights most; a row that many others have been like moves it little.
-One pass is worth several of a first-order method, and there is no step size.
+There is no step size.
 
 .. math:: \mu \leftarrow \mu + \text{move}\; S x, \qquad
           S^{-1} \leftarrow S^{-1} + \text{gain}\; xx'
@@ -34,6 +34,7 @@ least squares are the textbook's.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -264,12 +265,8 @@ class Confidence(Solver):
 
 
 def _nearest(beliefs: Sequence[Gaussian], base: Gaussian, shares: np.ndarray) -> Gaussian:
-    origin = base.mean
-    sums = [GaussianSums.of(b, p, origin) for b, p in zip(beliefs, shares, strict=True)]
-    total = sums[0]
-    for part in sums[1:]:
-        total = total.plus(part)
-    return total.centre()
+    parts = (GaussianSums.of(b, p, base.mean) for b, p in zip(beliefs, shares, strict=True))
+    return functools.reduce(GaussianSums.plus, parts).centre()
 
 
 def _product(beliefs: Sequence[Gaussian], base: Gaussian) -> Gaussian:
