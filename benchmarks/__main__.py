@@ -21,6 +21,7 @@ CLAIMS = {
     "fixed_size": "Fixed-size kernel machines",
     "budgeted": "Kernel machines on a budget",
     "hyperplanes": "Multi-hyperplane machines",
+    "confidence": "Confidence-weighted learning",
     "local_landmarks": "Kernel machines in cells: covtype",
     "forests": "Forests as feature maps",
     "terms": "Weighted terms",

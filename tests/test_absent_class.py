@@ -17,7 +17,7 @@ X = RNG.normal(size=(300, 4))
 # The rows whose position draws a small number are held out, whatever they hold.
 HELD = np.array([uniform(0, i, 1) < 0.1 for i in range(300)])
 LEARNERS = {"linear": {}, "kernel": {"n_components": 20}, "budgeted": {"budget": 20},
-            "hyperplanes": {}}  # fmt: skip
+            "hyperplanes": {}, "confidence": {}}  # fmt: skip
 
 
 def labels(rows):

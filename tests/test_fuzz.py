@@ -444,7 +444,7 @@ def check_rows_file_header(case):
 # ---------------------------------------------------------------- checkpoints
 
 
-LEARNERS = ["linear", "kernel", "budgeted", "hyperplanes"]
+LEARNERS = ["linear", "kernel", "budgeted", "hyperplanes", "confidence"]
 
 
 @functools.cache

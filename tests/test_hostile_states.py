@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,10 +21,15 @@ from thresher.maps import Nystroem
 from thresher.penalties import L2, GroupL2, WeightedL1
 from thresher.solvers import RDA, AdaptiveRDA, AveragedSGD, Problem
 from thresher.solvers.budgeted import Budgeted
+from thresher.solvers.confidence_diagonal import DiagonalConfidence
+from thresher.solvers.confidence_full import FullConfidence
+from thresher.solvers.confidence_low_rank import LowRankConfidence
+from thresher.solvers.confidence_rules import AROW
 from thresher.solvers.hyperplanes import Hyperplanes
 from thresher.solvers.stream import Facts, Stream
 
 D, CLASSES = 12, 3
+CONFIDENCE = (DiagonalConfidence, FullConfidence, partial(LowRankConfidence, rank=2))
 WORD = "bounds hold"
 
 
@@ -46,6 +52,7 @@ def learners():
         *ready, *kept, (groups, RDA(gamma=2.0)), (weighted, AdaptiveRDA(gamma=2.0)),
         (three, Budgeted(budget=5)), (three, AveragedSGD(eta0=0.2)),
         *((three, solver) for solver in planes),
+        *((kind, form(AROW())) for kind in (plain, three) for form in CONFIDENCE),
     ]  # fmt: skip
 
 

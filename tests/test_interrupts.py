@@ -20,6 +20,7 @@ import test_compiled_results as compiled
 from conftest import JIT_DISABLED, make_data
 from thresher import (
     BudgetedClassifier,
+    ConfidenceClassifier,
     KernelClassifier,
     LinearClassifier,
     MultiHyperplaneClassifier,
@@ -33,7 +34,7 @@ from thresher.cli import show
 from thresher.race.race import Race
 
 INTERRUPTED = 130
-LEARNERS = ["linear", "joint", "kernel", "forest", "budgeted", "hyperplanes"]
+LEARNERS = ["linear", "joint", "kernel", "forest", "budgeted", "hyperplanes", "confidence"]
 
 
 @pytest.fixture
@@ -167,6 +168,7 @@ def one_of(learner):
         "forest": KernelClassifier(map="forest", n_components=5, random_state=0),
         "budgeted": BudgetedClassifier(budget=10, max_iter=2, random_state=0),
         "hyperplanes": MultiHyperplaneClassifier(max_iter=2, random_state=0),
+        "confidence": ConfidenceClassifier(max_iter=2, random_state=0),
     }[learner]
 
 

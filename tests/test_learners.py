@@ -129,7 +129,7 @@ def test_a_budget_finds_the_learner(memory, monkeypatch):
 
 
 @pytest.mark.parametrize("memory", [1 << 30, 1])
-@pytest.mark.parametrize("learner", ["linear", "kernel", "budgeted", "hyperplanes"])
+@pytest.mark.parametrize("learner", ["linear", "kernel", "budgeted", "hyperplanes", "confidence"])
 def test_an_unknown_calibration_is_refused_before_any_work(learner, memory):
     with pytest.raises(ValueError, match="calibrate must be 'sigmoid', 'isotonic' or None"):
         train(X, BOARD, learner=learner, params={"calibrate": "platt"}, memory=memory)

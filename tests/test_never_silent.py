@@ -17,6 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from thresher import (
     BudgetedClassifier,
     BudgetedRegressor,
+    ConfidenceClassifier,
+    ConfidenceRegressor,
     KernelClassifier,
     KernelRegressor,
     LinearClassifier,
@@ -228,6 +230,11 @@ OTHERS = {
     "budgeted": lambda: BudgetedClassifier(budget=50, random_state=0),
     "budgeted, numbers": lambda: BudgetedRegressor(budget=50, random_state=0),
     "amm": lambda: MultiHyperplaneClassifier(algorithm="amm", random_state=0),
+    "arow": lambda: ConfidenceClassifier(random_state=0),
+    "arow, full": lambda: ConfidenceClassifier(covariance="full", random_state=0),
+    "scw": lambda: ConfidenceClassifier("scw", random_state=0),
+    "recursive": lambda: ConfidenceRegressor(random_state=0),
+    "recursive, diagonal": lambda: ConfidenceRegressor("diagonal", random_state=0),
     "gamm": lambda: MultiHyperplaneClassifier(algorithm="gamm", random_state=0),
 }
 

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from conftest import make_data
 from thresher import (
+    ConfidenceClassifier,
     KernelClassifier,
     KernelRegressor,
     LinearClassifier,
@@ -71,6 +72,13 @@ def test_classifiers(path, kind, loss):
     X, y = labelled(kind)
     model = LinearClassifier(loss, solver="newton").fit(X, y)
     check(path, model, X)
+
+
+@pytest.mark.parametrize("kind", ["int", "three str"])
+@pytest.mark.parametrize("method", ["arow", "scw"])
+def test_confidence_weighted_classifiers(path, kind, method):
+    X, y = labelled(kind)
+    check(path, ConfidenceClassifier(method, random_state=0).fit(X, y), X)
 
 
 @pytest.mark.parametrize("kind", ["int", "three str"])

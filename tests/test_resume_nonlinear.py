@@ -52,6 +52,11 @@ CASES = {
     "hyperplanes": (X, RINGS, "hyperplanes", {"prune_every": 70, "prune_norm": 3.0}),
     "hyperplanes, growing": (X, BOARD, "hyperplanes", {"algorithm": "gamm", "clone_rate": 0.9}),
     "hyperplanes, last iterate": (X, BOARD, "hyperplanes", {"average": False, "scale": False}),
+    "confidence": (X, RINGS, "confidence", {}),
+    "confidence, full": (X, BOARD, "confidence", {"covariance": "full", "method": "scw"}),
+    "confidence, low rank": (X, RINGS, "confidence", {"covariance": "low_rank", "rank": 1}),
+    "confidence, regression": (X, WAVE, "confidence", {"prior_variance": 2.0}),
+    "confidence, sparse": (csr_array(X * (X > 0)), BOARD, "confidence", {}),
     "hyperplanes, sparse": (csr_array(X * (X > 0)), BOARD, "hyperplanes", {"scale": True}),
 }  # fmt: skip
 

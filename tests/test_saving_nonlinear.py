@@ -11,6 +11,8 @@ from scipy.sparse import csr_matrix
 from thresher import (
     BudgetedClassifier,
     BudgetedRegressor,
+    ConfidenceClassifier,
+    ConfidenceRegressor,
     ForestFeatures,
     FourierFeatures,
     KernelClassifier,
@@ -58,6 +60,13 @@ MODELS = {
             Polynomial(2, 0.01), budget=20, maintenance="remove", random_state=0), X, TWO),
     "budgeted regression": (BudgetedRegressor(budget=20, random_state=0), X, TARGET),
     "hyperplanes": (MultiHyperplaneClassifier(random_state=0), X, TWO),
+    "confidence": (ConfidenceClassifier(random_state=0), X, THREE),
+    "full": (ConfidenceClassifier("scw", covariance="full", random_state=0), X, TWO),
+    "low rank": (ConfidenceClassifier(covariance="low_rank", rank=2, random_state=0), X, THREE),
+    "confidence sparse": (
+        ConfidenceClassifier(prior_variance=[1.0] * X.shape[1], random_state=0),
+        csr_matrix(X), TWO),
+    "confidence regression": (ConfidenceRegressor(random_state=0), X, TARGET),
     "gamm": (MultiHyperplaneClassifier("gamm", scale=True, random_state=0), X, THREE),
 }  # fmt: skip
 
@@ -90,7 +99,19 @@ def test_predictions_come_back_to_the_bit(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["nystroem", "local", "fourier", "forest", "terms", "budgeted", "hyperplanes"]
+    "name",
+    [
+        "nystroem",
+        "local",
+        "fourier",
+        "forest",
+        "terms",
+        "budgeted",
+        "hyperplanes",
+        "confidence",
+        "full",
+        "low rank",
+    ],
 )
 def test_damaged_arrays_are_refused(name, tmp_path):
     estimator, rows, y = MODELS[name]

@@ -22,6 +22,8 @@ from thresher import (
     AutoRegressor,
     BudgetedClassifier,
     BudgetedRegressor,
+    ConfidenceClassifier,
+    ConfidenceRegressor,
     ForestFeatures,
     FourierFeatures,
     KernelClassifier,
@@ -79,6 +81,9 @@ VARIANTS = [
     KernelClassifier("least_squares"),
     KernelClassifier("hinge", solver="asgd", map="fourier", n_components=30, max_iter=20),
     MultiHyperplaneClassifier("gamm", variant="batch", random_state=0),
+    ConfidenceClassifier("scw", covariance="full"),
+    ConfidenceClassifier("cw", covariance="low_rank", rank=3),
+    ConfidenceRegressor("diagonal"),
     Nystroem(10, landmarks="kmeans", tol=1e-8),
     TermFeatures(0.7, 0.0),
     TunedClassifier(**TUNED),
@@ -115,10 +120,12 @@ BY_SCORE = (
     "predictions are by the scores, probabilities are calibrated on rows that the model has not "
     "seen: near the boundary the most probable class may be another one"
 )
+EVERY_ROW = "confidence-weighted learning satisfies every row, whatever its weight"
 FAILURES = {
     BudgetedClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     BudgetedRegressor: dict.fromkeys(WEIGHTS, STOCHASTIC),
     MultiHyperplaneClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
+    ConfidenceClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     TunedClassifier: dict.fromkeys(WEIGHTS, FOLDS),
     TunedRegressor: dict.fromkeys(WEIGHTS, FOLDS),
     AutoClassifier: {
@@ -139,7 +146,10 @@ def expected_failures(estimator):
     found = FAILURES.get(type(estimator), {})
     if getattr(estimator, "calibrate", None):
         return dict.fromkeys(WEIGHTS, FOLDS) | {"check_classifiers_train": BY_SCORE} | found
-    if getattr(estimator, "solver", None) == "asgd":
+    if getattr(estimator, "method", None) == "cw":
+        found = found | {"check_class_weight_classifiers": EVERY_ROW}
+    by_rows = getattr(estimator, "solver", getattr(estimator, "covariance", None))
+    if by_rows in ("asgd", "diagonal"):
         return dict.fromkeys(WEIGHTS, STOCHASTIC) | found
     return found
 

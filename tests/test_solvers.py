@@ -57,6 +57,11 @@ from thresher.solvers import (
 from thresher.solvers.asgd import WINDOW
 from thresher.solvers.base import check_compatible
 from thresher.solvers.budgeted import MAINTENANCE, Budgeted
+from thresher.solvers.confidence import COMBINATIONS
+from thresher.solvers.confidence_diagonal import DiagonalConfidence
+from thresher.solvers.confidence_full import FullConfidence
+from thresher.solvers.confidence_low_rank import LowRankConfidence
+from thresher.solvers.confidence_rules import AROW, SCW, Recursive
 from thresher.solvers.hyperplanes import Hyperplanes
 from thresher.testing import check_solver
 
@@ -85,6 +90,17 @@ NONLINEAR = [
     (Hyperplanes(cap=5, every=7, threshold=3.0, average=False), HINGE),
     (Hyperplanes(cap=5, clone=0.5, endless=True), HINGE),
     (Hyperplanes(cap=5, alternating=True), HINGE),
+    *(
+        (form(rule, combine=how), loss)
+        for form, ways in (
+            (DiagonalConfidence, COMBINATIONS),
+            (FullConfidence, COMBINATIONS),
+            (LowRankConfidence, ("average",)),
+        )
+        for how in ways
+        for rule, loss in ((AROW(r=2.0), SquaredHinge()), (Recursive(r=2.0), LeastSquares()))
+    ),
+    (DiagonalConfidence(SCW(C=0.1), combine="divergence"), SquaredHinge()),
 ]
 
 

@@ -11,10 +11,11 @@ import pytest
 from conftest import READY, chunk_of, make_data, make_penalty
 from thresher.functions import LinearFunction
 from thresher.kernels import RBF
-from thresher.losses import Hinge, LeastSquares, Logistic
+from thresher.losses import Hinge, LeastSquares, Logistic, SquaredHinge
 from thresher.penalties import L2
 from thresher.solvers import Problem, Solver, Status, driver
 from thresher.solvers.budgeted import Budgeted
+from thresher.solvers.confidence_diagonal import DiagonalConfidence
 from thresher.solvers.driver import Patience, Plan, run
 from thresher.solvers.hyperplanes import Hyperplanes
 from thresher.solvers.stream import Facts, Stream, open_streams, signs
@@ -94,6 +95,7 @@ def test_streams_are_done_when_all_are():
 NONLINEAR = {
     "budgeted": (Budgeted(RBF(0.1), budget=10), Problem(Hinge(), L2(0.01), 12, outputs=3)),
     "hyperplanes": (Hyperplanes(cap=5), Problem(Hinge(), L2(0.01), 12, outputs=3)),
+    "confidence": (DiagonalConfidence(), Problem(SquaredHinge(), L2(0.01), 12, outputs=3)),
 }
 EVERY = {name: (solver, problem_for(name, solver, 3)) for name, solver in STREAMING.items()}
 EVERY |= NONLINEAR

@@ -163,6 +163,7 @@ def our_estimators():
         "kernel": ("KernelClassifier", "KernelRegressor"),
         "budgeted": ("BudgetedClassifier", "BudgetedRegressor"),
         "hyperplanes": ("MultiHyperplaneClassifier",),
+        "confidence": ("ConfidenceClassifier", "ConfidenceRegressor"),
     }.items():
         try:
             home = import_module(f"thresher.estimators.{module}")

@@ -13,8 +13,9 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "thresher.data": ["DataError", "DataSet", "Schema", "open_data"],
     "thresher.estimators": [
-        "BudgetedClassifier", "BudgetedRegressor", "FitEvent", "KernelClassifier",
-        "KernelRegressor", "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier",
+        "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
+        "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
+        "MultiHyperplaneClassifier",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from thresher.estimators import (
         BudgetedClassifier,
         BudgetedRegressor,
+        ConfidenceClassifier,
+        ConfidenceRegressor,
         FitEvent,
         KernelClassifier,
         KernelRegressor,

@@ -160,7 +160,8 @@ def _field_type(term: Term, field: dataclasses.Field[Any]) -> Any:
 
 def _value_type(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        # Terms never write to their fields, so a read-only array needs no machine code of its own.
+        # Terms do not write to their fields, so a read-only array needs no machine code of its own
+        # (beliefs do, ``solvers/confidence.py``, and are never made of one).
         layout = "C" if value.flags.c_contiguous else "A"
         element: Any = numba.from_dtype(value.dtype)
         return types.Array(element, value.ndim, layout)  # type: ignore[call-overload]

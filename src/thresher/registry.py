@@ -341,6 +341,16 @@ LEARNERS = Learners({
         (Contestant("hyperplanes"),),
         {"classification": ("hinge",)},
     ),
+    "confidence": LearnerEntry(
+        "one weight for each feature, and how well it is known",
+        "One weight for each feature with its variance, learned row by row without step sizes: for "
+        "streams, and where it matters how sure a prediction is.",
+        {
+            "classification": "thresher.estimators.confidence.ConfidenceClassifier",
+            "regression": "thresher.estimators.confidence.ConfidenceRegressor",
+        },
+        losses={"classification": ("squared_hinge",), "regression": ("least_squares",)},
+    ),
 })  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from thresher.training.inspection import Inspection, inspected
 __all__ = ["inspect"]
 
 _SHOWN = 60
+_QUANTILE = 1.959964  # of the normal distribution, for intervals of 95 %
 
 
 def inspect(
@@ -57,6 +58,7 @@ def _is_model(path: str) -> bool:
 def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
     model = load_model(path, load_plugins(plugins))
     largest = _largest_weights(model) if model.has_weights else []
+    intervals = _intervals(model) if largest else None
     if as_json:
         show.print_json(
             {
@@ -66,6 +68,7 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
                 "parameters": {k: str(v) for k, v in model.estimator.get_params(False).items()},
                 "intercept": model.estimator.intercept_.tolist(),
                 "largest_weights": largest,
+                **({} if intervals is None else {"intervals": intervals}),
             }
         )
         return
@@ -75,7 +78,7 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
     if model.schema.is_table:
         parts += [show.schema_table(model.schema), ""]
     if largest:
-        parts += [show.titled("largest weights", _weights(model, largest)), ""]
+        parts += [show.titled("largest weights", _weights(model, largest, intervals)), ""]
     if model.training.get("held_out"):
         parts.append(show.metrics_table(model.training["held_out"], "on held-out rows"))
     show.result.print(Group(*parts))
@@ -86,20 +89,38 @@ def _largest_weights(model: Model) -> list[tuple[str, list[float]]]:
     coef, _ = model.coefficients()
     first = model.schema.first_index
     names = model.schema.feature_names() or [f"feature {j + first}" for j in range(coef.shape[1])]
-    order = np.argsort(-np.abs(coef).max(axis=0))[:20]
-    return [(names[j], coef[:, j].tolist()) for j in order]
+    return [(names[j], coef[:, j].tolist()) for j in _order(coef)]
 
 
-def _weights(model: Model, largest: list[tuple[str, list[float]]]) -> Table:
+def _order(coef: np.ndarray) -> np.ndarray:
+    return np.argsort(-np.abs(coef).max(axis=0))[:20]
+
+
+def _intervals(model: Model) -> dict[str, Any] | None:
+    """Half-widths of 95 % intervals of the largest weights, a list each, if they are known."""
+    deviations, (coef, _) = model.estimator.weight_deviations, model.coefficients()
+    if deviations is None:
+        return None
+    half = _QUANTILE * deviations[:, _order(coef)]
+    return {"level": 0.95, "half_widths": half.T.tolist()}
+
+
+def _weights(
+    model: Model, largest: list[tuple[str, list[float]]], intervals: dict[str, Any] | None
+) -> Table:
     table = Table(box=None)
     table.add_column("feature")
     labels = ["weight"]
     if len(largest[0][1]) > 1 and model.classes is not None:
         labels = [str(c) for c in model.classes.tolist()][:8]
     for label in labels:
-        table.add_column(label, justify="right")
-    for name, values in largest:
-        table.add_row(name, *(f"{w:.4g}" for w in values[: len(labels)]))
+        table.add_column(label if intervals is None else f"{label} (95 %)", justify="right")
+    for k, (name, values) in enumerate(largest):
+        cells = [f"{w:.4g}" for w in values[: len(labels)]]
+        if intervals is not None:
+            half = intervals["half_widths"][k]
+            cells = [f"{cell} ± {h:.2g}" for cell, h in zip(cells, half, strict=False)]
+        table.add_row(name, *cells)
     return table
 
 

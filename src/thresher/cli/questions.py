@@ -353,7 +353,8 @@ QUESTIONS = (
     Question(
         "learner", "Linear or nonlinear?",
         "A linear model adds up the features; a nonlinear one can bend around the classes, takes "
-        "longer and cannot be read off. (The hinge loss has budgeted and hyperplanes too.)",
+        "longer and cannot be read off. (The hinge loss has budgeted and hyperplanes too; squared "
+        "losses have confidence, which is linear and knows how sure its weights are.)",
         "linear first, kernel if that is not good enough", _learners, lambda talk: "linear",
         asked=_chooses,
     ),

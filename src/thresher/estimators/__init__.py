@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thresher.estimators.budgeted import BudgetedClassifier, BudgetedRegressor
+    from thresher.estimators.confidence import ConfidenceClassifier, ConfidenceRegressor
     from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
@@ -19,6 +20,8 @@ _HOME = {
     "FitEvent": "progress",
     "BudgetedClassifier": "budgeted",
     "BudgetedRegressor": "budgeted",
+    "ConfidenceClassifier": "confidence",
+    "ConfidenceRegressor": "confidence",
     "KernelClassifier": "kernel",
     "KernelRegressor": "kernel",
     "LinearClassifier": "linear",
@@ -29,6 +32,8 @@ _HOME = {
 __all__ = [
     "BudgetedClassifier",
     "BudgetedRegressor",
+    "ConfidenceClassifier",
+    "ConfidenceRegressor",
     "FitEvent",
     "KernelClassifier",
     "KernelRegressor",

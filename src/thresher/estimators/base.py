@@ -392,6 +392,11 @@ class Learner(NestedParameters):
 
     # ------------------------------------------------------------ use
 
+    @property
+    def weight_deviations(self) -> np.ndarray | None:
+        """How well weights are known, (outputs, features), from learners that can tell."""
+        return None
+
     @clean_interrupts()
     def scores(self, X: Any) -> np.ndarray:
         """(rows, outputs) of rows that have not been checked."""

@@ -22,6 +22,12 @@ maps, which units cannot be folded into, keep them.
 """
 
 from thresher.functions.base import Function, require
+from thresher.functions.belief import (
+    BeliefFunction,
+    DiagonalSpread,
+    FullSpread,
+    LowRankSpread,
+)
 from thresher.functions.calibration import (
     Isotonic,
     Link,
@@ -38,11 +44,15 @@ from thresher.functions.planes import Planes
 from thresher.functions.units import Units
 
 __all__ = [
+    "BeliefFunction",
+    "DiagonalSpread",
     "Expansion",
+    "FullSpread",
     "Function",
     "Isotonic",
     "LinearFunction",
     "Link",
+    "LowRankSpread",
     "MappedFunction",
     "Planes",
     "Sigmoid",

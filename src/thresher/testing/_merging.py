@@ -33,8 +33,8 @@ class Case(NamedTuple):
 
     def model(self, state: Any) -> np.ndarray:
         """Coefficients and intercept as one vector."""
-        coef, intercept = self.solver.finish(self.problem, state)
-        return np.append(np.asarray(coef, dtype=np.float64), intercept)
+        found = self.solver.finish(self.problem, state)
+        return np.append(np.asarray(found.coef, dtype=np.float64), found.intercept)
 
     def learn(self, state: Any, order: np.ndarray, shard: int = 0) -> Any:
         """The state after these rows, the given one left alone.  Shards draw numbers of their own:

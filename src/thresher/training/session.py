@@ -115,7 +115,7 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     ----------
     data, y : as :func:`thresher.open_data` takes them, like all options that are not listed here
         (``target=``, ``weight=``, ...)
-    learner : {"linear", "kernel", "budgeted", "hyperplanes"}, default="linear"
+    learner : {"linear", "kernel", "budgeted", "hyperplanes", "confidence"}, default="linear"
         Linear model, fixed-size kernel machine, kernel machine on a budget of support vectors, or
         several linear functions per class.
     params : dict or None, default=None

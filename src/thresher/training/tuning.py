@@ -190,7 +190,7 @@ class Tuner:
         candidate = clone(estimator)
         if self.passes is not None:
             candidate.max_iter = self.passes
-        if candidate.alpha is not None and intake.rows:
+        if getattr(candidate, "alpha", None) is not None and intake.rows:
             candidate.alpha *= intake.rows / rows.size
         if "n_jobs" in self.params:  # the threads are for the trials
             candidate.n_jobs = None
