@@ -83,6 +83,7 @@ LEARNERS = [
     {"params": {"loss": "least_squares", "solver": "least_squares"}},
     {"params": {"loss": "logistic", "solver": "summed_newton"}},
     {"learner": "kernel", "params": {"n_components": 20, "gamma": 0.3}},
+    {"learner": "confidence", "params": {"covariance": "diagonal"}},
 ]
 NAMES = [str(one["params"].get("solver", one.get("learner"))) for one in LEARNERS]
 
