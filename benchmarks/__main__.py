@@ -18,6 +18,7 @@ CLAIMS = {
     "defaults": "Untuned defaults",
     "startup": "First fit and memory",
     "reading": "Reading files and learning from them",
+    "workers": "Two workers",
     "fixed_size": "Fixed-size kernel machines",
     "budgeted": "Kernel machines on a budget",
     "hyperplanes": "Multi-hyperplane machines",

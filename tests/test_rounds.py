@@ -167,6 +167,18 @@ def test_rows_that_are_held_out_no_longer_are_counted(path):
     assert intake.mass == pytest.approx(WEIGHT.sum() - hold.batch().weight.sum())
 
 
+def test_maps_are_learned_from_rows_of_all_shards(tmp_path):
+    """Sorted rows: those at the beginning would know one class and half of the plane."""
+    order = np.argsort(X[:, 0])
+    frame = pd.DataFrame(X[order], columns=list("pqrs")).assign(y=X[order, 0] > 0.0)
+    frame.to_csv(tmp_path / "sorted.csv", index=False)
+    hold = HoldOut(0.1, 1000, 0)
+    data = open_data(tmp_path / "sorted.csv", target="y")
+    intake = survey(data, 5, hold, Careless(), lambda rows: None, whole_window=True)
+    assert intake.sample.size > 0.85 * ROWS  # of fewer rows than a window all that are not held out
+    assert set(intake.sample.y.tolist()) == {0.0, 1.0}
+
+
 def test_a_shard_with_one_class_and_more_shards_than_rows(tmp_path):
     frame = pd.DataFrame(X[:40]).assign(y=np.arange(40) >= 20)
     frame.to_csv(tmp_path / "sorted.csv", index=False)

@@ -10,13 +10,23 @@ from numba import njit
 from thresher._random import uniform
 from thresher.data.batch import Batch, gathered
 
-__all__ = ["HoldOut"]
+__all__ = ["HoldOut", "draws"]
+
+
+_HOLDING_OUT = 1  # the counter of these draws
 
 
 @njit(cache=True, nogil=True)
-def _draw(seed, first, out):
+def _draw(seed, first, counter, out):
     for i in range(out.size):
-        out[i] = uniform(seed, first + i, 1)
+        out[i] = uniform(seed, first + i, counter)
+
+
+def draws(seed: int, first: int, rows: int, counter: int) -> np.ndarray:
+    """A random number for each of these rows, which belongs to its position."""
+    out = np.empty(rows)
+    _draw(seed, first, counter, out)
+    return out
 
 
 @dataclass
@@ -54,13 +64,13 @@ class HoldOut:
 
     def collect(self, batch: Batch) -> np.ndarray:
         """The same, and the rows are kept."""
-        draws = self._drawn(batch)
-        held = draws < self.threshold
+        drawn = self._drawn(batch)
+        held = drawn < self.threshold
         if self._learned is not None and not self._learned.all():
             self._spare(self._learned, batch, held)
         if held.any():
             self.rows.append(batch.taken(held))
-            self._draws.append(draws[held])
+            self._draws.append(drawn[held])
             self._places.append(batch.first + np.flatnonzero(held))
             while self.size > self.most:
                 self._thin()
@@ -141,8 +151,8 @@ class HoldOut:
 
     def _sift(self) -> None:
         """Rows whose draws are not below the threshold go back."""
-        for k, draws in enumerate(self._draws):
-            spare = draws >= self.threshold
+        for k, drawn in enumerate(self._draws):
+            spare = drawn >= self.threshold
             if spare.any():
                 self._back.append(self.rows[k].taken(spare))
                 self._keep(k, np.flatnonzero(~spare))
@@ -155,6 +165,4 @@ class HoldOut:
     def _drawn(self, batch: Batch) -> np.ndarray:
         if self.share == 0.0:
             return np.broadcast_to(np.float64(1.0), (batch.size,))
-        out = np.empty(batch.size)
-        _draw(self.seed, batch.first, out)
-        return out
+        return draws(self.seed, batch.first, batch.size, _HOLDING_OUT)

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from thresher.data import DataError, DataSet, Moments
+from thresher.data import Batch, DataError, DataSet, Moments
+from thresher.data.batch import gathered
 from thresher.data.dataset import renumbered, window_rows
 from thresher.data.errors import BadRows
 from thresher.engines import Engine, in_order
-from thresher.training.holdout import HoldOut
+from thresher.training.holdout import HoldOut, draws
 from thresher.training.intake import Intake, new_intake
 from thresher.training.shards import shards_for
 
 __all__ = ["survey"]
+
+_SAMPLING = 3  # the counter that sets these draws apart from those of the held-out rows
+
+
+class Asked(NamedTuple):
+    """What workers are to hold out, and the share of the other rows that they send for a sample."""
+
+    hold: HoldOut
+    share: float
 
 
 class Found(NamedTuple):
@@ -31,6 +41,7 @@ class Found(NamedTuple):
     moments: Moments
     class_counts: np.ndarray | None
     hold: HoldOut
+    sample: list[Batch]
 
 
 def survey(
@@ -39,9 +50,13 @@ def survey(
 ) -> Intake:  # fmt: skip
     """An intake whose rows stay where they are, in shards that workers read.
 
-    ``shards``: how many; None: by the size of the files.
+    ``shards``: how many; None: by the size of the files.  ``whole_window``: the sample has as many
+    rows as a window, for learners that need many to begin with; they are spread over all shards.
     """
-    intake = new_intake(data, data.head(window_rows(data.schema.row_bytes)), hold, whole_window)
+    window = window_rows(data.schema.row_bytes)
+    first = data.head(window)
+    intake = new_intake(data, first, hold, whole_window)
+    _compile(intake)
     looked = 0
 
     def on_answer(found: Found) -> None:
@@ -50,13 +65,14 @@ def survey(
         on_reading(looked)
 
     parts = shards_for(engine, data, shards)
-    engine.prepare(_look, parts[0], hold.without_rows())
-    found = in_order(engine, _look, parts, hold.without_rows(), on_answer)
+    spread = whole_window and len(parts) > 1
+    asked = Asked(hold.without_rows(), _share(parts, first, window) if spread else 0.0)
+    found = in_order(engine, _look, parts, asked, on_answer)
     # Blank lines and bad rows shift the numbers of the rows after them, and so who is held out.
     right = renumbered(parts, [one.rows for one in found])
     moved = [k for k, part in enumerate(parts) if right[k].first != part.first]
-    again = in_order(engine, _look, [right[k] for k in moved], hold.without_rows())
-    for k, one in zip(moved, again, strict=True):
+    for k, one in zip(moved, in_order(engine, _look, [right[k] for k in moved], asked),
+                      strict=True):  # fmt: skip
         found[k] = one
     data.bad.count, data.bad.first = 0, []
     for one in found:
@@ -65,22 +81,38 @@ def survey(
         raise DataError(f"{data.name} has no usable rows ({data.bad})")
     intake.release()
     intake.rows, intake.shards = intake.looked - hold.size, right
+    if spread:
+        sample = (batch for one in found for batch in one.sample)
+        intake.sample = next(gathered(sample, window), intake.sample)
     return intake
 
 
-def _look(shard: DataSet, hold: HoldOut) -> Found:
-    """Count the rows of a shard, and hold some of them out."""
-    hold, batches = hold.without_rows(), shard.chunks(window_rows(shard.schema.row_bytes))
+def _compile(intake: Intake) -> None:
+    """What workers of this machine will run: they find it in the cache."""
+    Moments.empty(intake.data.schema.n_features).updated(intake.sample.rows)
+
+
+def _share(parts: list[DataSet], first: Batch, window: int) -> float:
+    """Of the rows, that is about a window of them; the last shard counts as one more like it."""
+    rows = max(parts[-1].first * len(parts) / (len(parts) - 1), first.size)
+    return min(window / rows, 1.0)
+
+
+def _look(shard: DataSet, asked: Asked) -> Found:
+    """Count the rows of a shard, hold some of them out, and send some."""
+    hold, batches = asked.hold.without_rows(), shard.chunks(window_rows(shard.schema.row_bytes))
     first = next(batches, None)
     if first is None:
-        none: Any = None
-        return Found(0, shard.bad, Moments.empty(shard.schema.n_features), none, hold)
-    intake = new_intake(shard, first, hold)
-    rows = 0
+        return Found(0, shard.bad, Moments.empty(shard.schema.n_features), None, hold, [])
+    intake, rows, sample = new_intake(shard, first, hold), 0, []
     for batch in chain([first], batches):
-        intake.count(batch, hold.collect(batch))
+        held = hold.collect(batch)
+        intake.count(batch, held)
         rows += batch.size
-    return Found(rows, shard.bad, intake.moments, intake.class_counts, hold)
+        if asked.share > 0.0:
+            drawn = draws(hold.seed, batch.first, batch.size, _SAMPLING) < asked.share
+            sample.append(batch.taken(drawn & ~held))
+    return Found(rows, shard.bad, intake.moments, intake.class_counts, hold, sample)
 
 
 def _add(intake: Intake, found: Found) -> None:
