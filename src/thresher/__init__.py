@@ -15,6 +15,7 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "FitEvent", "KernelClassifier",
         "KernelRegressor", "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier",
+        "PlaneClustering", "StochasticKMeans",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
+        PlaneClustering,
+        StochasticKMeans,
     )
     from thresher.kernels import (
         RBF,

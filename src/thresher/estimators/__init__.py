@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from thresher.estimators.budgeted import BudgetedClassifier, BudgetedRegressor
     from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
+    from thresher.estimators.kmeans import StochasticKMeans
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
+    from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
 
 _HOME = {
@@ -24,6 +26,8 @@ _HOME = {
     "LinearClassifier": "linear",
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
+    "PlaneClustering": "plane_clustering",
+    "StochasticKMeans": "kmeans",
 }
 
 __all__ = [
@@ -35,6 +39,8 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
+    "PlaneClustering",
+    "StochasticKMeans",
 ]
 
 

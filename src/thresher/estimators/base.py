@@ -114,6 +114,10 @@ class Learner(NestedParameters):
         """Whether there is a ``partial_fit``; AttributeError says why not."""
         return True
 
+    def streams_files(self) -> bool:
+        """Whether rows of a file that does not fit in memory can be learned from."""
+        return hasattr(self, "partial_fit")
+
     def _centres(self) -> bool:
         """Whether the model has an intercept, which a shift of the features can go into."""
         return True

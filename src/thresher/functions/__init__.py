@@ -31,14 +31,18 @@ from thresher.functions.calibration import (
     VectorSoftmax,
     normalised,
 )
+from thresher.functions.centres import Centres
 from thresher.functions.expansion import Expansion
+from thresher.functions.flat_planes import FlatPlanes
 from thresher.functions.linear import LinearFunction
 from thresher.functions.mapped import MappedFunction
 from thresher.functions.planes import Planes
 from thresher.functions.units import Units
 
 __all__ = [
+    "Centres",
     "Expansion",
+    "FlatPlanes",
     "Function",
     "Isotonic",
     "LinearFunction",
