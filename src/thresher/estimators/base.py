@@ -75,6 +75,8 @@ class Learner(NestedParameters):
     """Base of the estimators: everything but targets, predictions and parameters."""
 
     task: str
+    #: alpha times the number of rows is what carries over to other numbers of rows
+    alpha_per_row: bool = True
     #: words that ``scale`` may be, besides True and False
     scales: tuple[str, ...] = ()
     #: attributes that tell of the fit, kept in files beside the function

@@ -29,6 +29,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin,
     """
 
     task = "clustering"
+    alpha_per_row = False  # means do not grow with the rows
     optional_record = (*Learner.optional_record, "inertia_")
     order = "shuffle"
     n_clusters: int

@@ -16,7 +16,7 @@ _BLOCK = 1 << 22  # numbers held at a time
 
 
 class Centres(NamedTuple):
-    """Minus the squared distance to each centre, or the cosine of the angle: the best is largest.
+    """Minus the squared distance to each centre, or the cosine less one: the best is largest.
 
     Parameters
     ----------
@@ -86,19 +86,18 @@ class Centres(NamedTuple):
         squares = np.asarray((X.multiply(X) if sparse else X * X).sum(axis=1)).reshape(-1, 1)
         inner = np.asarray(X @ centers.T)
         if self.metric == "cosine":
-            return inner / np.sqrt(np.where(squares > 0.0, squares, 1.0))
+            return inner / np.sqrt(np.where(squares > 0.0, squares, 1.0)) - 1.0
         return np.minimum(2.0 * inner - np.sum(centers**2, axis=1) - squares, 0.0)
 
     def distances(self, X: Any) -> np.ndarray:
         """(rows, clusters): Euclidean distances, or one less the cosine."""
         scores = self.scores(X)
-        return 1.0 - scores if self.metric == "cosine" else np.sqrt(-scores)
+        return -scores if self.metric == "cosine" else np.sqrt(-scores)
 
     def squares(self, X: Any) -> np.ndarray:
         """(rows, clusters): squared distances, for "cosine" between rows and centres of length
         one."""
-        scores = self.scores(X)
-        return 2.0 * (1.0 - scores) if self.metric == "cosine" else -scores
+        return (-2.0 if self.metric == "cosine" else -1.0) * self.scores(X)
 
     def original(self) -> np.ndarray:
         """The centres in the units of the data."""
@@ -131,8 +130,8 @@ class Centres(NamedTuple):
         products = graph.add("MatMul", rows, graph.constant(np.ascontiguousarray(centers.T)))
         if self.metric == "cosine":
             lengths = graph.add("ReduceL2", rows, axes=[1], keepdims=1)
-            tiny = graph.constant(np.array(1e-300))
-            return graph.add("Div", products, graph.add("Max", lengths, tiny))
+            cosines = graph.add("Div", products, graph.or_one(lengths))
+            return graph.add("Sub", cosines, graph.constant(np.array(1.0)))
         squares = graph.add("ReduceSumSquare", rows, axes=[1], keepdims=1)
         twice = graph.add("Mul", products, graph.constant(np.array(2.0)))
         near = graph.add("Sub", twice, graph.constant(np.sum(centers**2, axis=1)))

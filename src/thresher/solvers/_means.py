@@ -37,6 +37,7 @@ __all__ = [
 ]  # fmt: skip
 
 _NOTHING = 1e-12  # of the mass: what is left of a cluster when its rows have gone
+_LITTLE = 1e-10  # of the variance
 _SAMPLE = 1 << 16  # rows that tell where the data lie
 
 
@@ -128,7 +129,8 @@ def refilled(
     """Empty clusters take the farthest rows, as long as these gain by it."""
     rows = state.shift + state.far
     places = settled(problem, rows, cosine)
-    gains = np.sum((rows - places) ** 2, axis=1) < state.far_square
+    rounding = _LITTLE * state.spread * rows.shape[1]  # a row at its centre has nothing to gain
+    gains = np.sum((rows - places) ** 2, axis=1) + rounding < state.far_square
     for c, source in zip(np.flatnonzero(wanting), np.flatnonzero(gains), strict=False):
         centres[c] = places[source]
     return centres

@@ -27,6 +27,7 @@ import numpy as np
 
 from thresher.functions import Centres
 from thresher.functions.centres import METRICS
+from thresher.penalties import L1
 from thresher.solvers._bounds import fresh_bounds, move_rows
 from thresher.solvers._means import (
     MeansState,
@@ -37,10 +38,9 @@ from thresher.solvers._means import (
     farthest,
     frame,
     new_centres,
-    settled,
     spread_of,
 )
-from thresher.solvers._nearest import nearest, own_squares, see, table
+from thresher.solvers._nearest import Seen, nearest, own_squares, see, table
 from thresher.solvers._states import present
 from thresher.solvers.base import Chunk, Problem, Solver
 from thresher.solvers.starts import STARTS, refined
@@ -84,8 +84,6 @@ class Means(Solver):
         if self.metric not in METRICS:
             raise ValueError(f"{name}: metric must be one of {', '.join(METRICS)}, got "
                              f"{self.metric!r}")  # fmt: skip
-        if "grouped" in problem.penalty.traits:
-            raise ValueError(f"{name} needs a penalty over single features")
         if isinstance(self.start, str):
             if self.start not in ("refined", *STARTS):
                 known = ", ".join(("refined", *STARTS))
@@ -114,13 +112,15 @@ class Means(Solver):
         k, seed = problem.outputs, problem.seed
         if given:
             centres = np.array(self.start, dtype=np.float64)
-            centres = directions(centres, centres) if self.cosine else centres
-            return state._replace(centres=centres)
-        if self.start == "refined":
-            rows = refined(problem, seen, state, self.cosine, self.restarts, self.threads)
-            return state._replace(centres=shift + rows)
-        rows = shift + STARTS[self.start](seen, k, seed)
-        return state._replace(centres=settled(problem, rows, self.cosine))
+        elif self.start == "refined":
+            # Centres of clusters that the penalty has no say in: with it, a poor start may lose
+            # the features that tell the clusters apart before they are found.
+            free = replace(problem, penalty=L1(0.0))
+            centres = shift + refined(free, seen, state, self.cosine, self.restarts, self.threads)
+        else:
+            centres = shift + STARTS[self.start](seen, k, seed)
+        centres = directions(centres, centres) if self.cosine else centres
+        return state._replace(centres=centres)
 
     def finish(self, problem: Problem, state: MeansState) -> Centres:
         centres = new_centres(problem, state, self.cosine)
@@ -132,7 +132,8 @@ class Means(Solver):
         """The cluster of every visit, and its squared distance to the centre."""
         seen = see(chunk, state.shift, self.cosine)
         centres = new_centres(problem, state, self.cosine)
-        return nearest(seen, table(seen, centres - state.shift), self.threads)
+        labels, squares = nearest(seen, table(seen, centres - state.shift), self.threads)
+        return _with_directions(seen, labels), squares
 
     def residual(self, problem: Problem, state: MeansState, before: Any, after: Any) -> float:
         """Squared moves of the centres over the mean variance of a feature."""
@@ -252,4 +253,9 @@ class Lloyd(Means):
             return super().labelled(problem, state, chunk)
         labels, seen = state.bounds.labels, state.bounds.seen
         centres = table(seen, state.centres - state.shift)
-        return labels, own_squares(seen, labels, centres)
+        return _with_directions(seen, labels), own_squares(seen, labels, centres)
+
+
+def _with_directions(seen: Seen, labels: np.ndarray) -> np.ndarray:
+    """A row of zeros, as near to all directions, belongs to the first, as it does in predictions."""
+    return np.where(seen.weight > 0.0, labels, 0).astype(labels.dtype)

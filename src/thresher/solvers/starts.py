@@ -20,7 +20,7 @@ import numpy as np
 
 from thresher._random import generator
 from thresher.solvers._bounds import fresh_bounds, move_rows
-from thresher.solvers._means import MeansState, new_centres, settled
+from thresher.solvers._means import MeansState, new_centres
 from thresher.solvers._nearest import Seen, dense_rows, nearest, own_squares, sums_of, table
 from thresher.solvers.base import Problem
 
@@ -110,7 +110,7 @@ def _descended(
 ) -> tuple[np.ndarray, float]:
     """Centres after Lloyd's passes over a sample, and their mean squared distance to it."""
     k, d = starts.shape
-    centres, bounds = _settled(problem, state, starts, cosine), fresh_bounds(seen, starts)
+    centres, bounds = starts, fresh_bounds(seen, starts)
     sums, counts = np.zeros((k, d)), np.zeros(k)
     enough = state.spread * max(problem.tol or 0.0, _NOISE * d * k * k / seen.size)
     for _ in range(_MOST_PASSES):
@@ -121,10 +121,6 @@ def _descended(
             break
     _, squares = nearest(seen, table(seen, centres), threads)
     return centres, float(seen.weight @ squares) / seen.mass
-
-
-def _settled(problem: Problem, state: MeansState, rows: np.ndarray, cosine: bool) -> np.ndarray:
-    return settled(problem, state.shift + rows, cosine) - state.shift
 
 
 #: names of starts that are rows: (seen, clusters, seed) -> (clusters, features) about the shift

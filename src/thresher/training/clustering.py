@@ -18,7 +18,7 @@ _MOST_ROWS = 4000  # kept for the silhouette
 class ClusteringMetrics:
     """Silhouette and mean distance; beside labels also VI, Rand index and adjusted Rand index.
 
-    Scores are the higher the nearer a cluster is.  The silhouette is that of a sample of the rows.
+    Scores are minus squared distances.  The silhouette is that of a sample of the rows.
     """
 
     def __init__(self, classes: np.ndarray | None = None):
