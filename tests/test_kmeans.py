@@ -408,10 +408,20 @@ def test_options_are_checked_by_name():
         StochasticKMeans(2, penalty=GroupL2(np.arange(5))).fit(X)
     with pytest.raises(ValueError, match="too large to square"):
         StochasticKMeans(2).fit(X * 1e200)
+    with pytest.raises(ValueError, match="too large to square"):
+        StochasticKMeans(2).partial_fit(X * 1e200)
     with pytest.raises(NotFittedError):
         StochasticKMeans().predict(X)
     with pytest.raises(AttributeError, match="not fitted"):
         _ = StochasticKMeans().cluster_centers_
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_units_of_any_size(size):
+    X, _ = blobs(400)
+    first, second = (StochasticKMeans(4, random_state=0).fit(X * s) for s in (1.0, size))
+    assert np.array_equal(first.labels_, second.labels_)
+    assert np.allclose(first.cluster_centers_, second.cluster_centers_ / size)
 
 
 def test_progress_stopping_and_pickles(capsys):

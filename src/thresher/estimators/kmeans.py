@@ -54,13 +54,11 @@ class StochasticKMeans(Clusterer):
         Strength of the penalty (lambda), in the units of the rows.
     penalty : {"l1", "elastic_net", ...} or Penalty, default="l1"
         Any with a proximal map for single features.
-    init : {"refined", "k-means++", "random"} or array of shape (n_clusters, n_features), \
-default="refined"
+    init : {"refined", "k-means++", "random"} or array, default="refined"
         Where to start: k-means++ on a sample, moved by passes over growing samples; k-means++ on
-        all rows; rows at random; or these centres.
+        all rows; rows at random; or centres that are given, (n_clusters, n_features).
     n_init : int or "auto", default="auto"
-        Starts that compete: on the sample ("refined", "auto" is 3), else by whole runs ("auto" is
-        1).
+        Starts that compete on the sample ("refined"); "auto" is 3.  Others start once.
     max_iter : int or None, default=None
         Passes over the data; None: at most 300 exact ones (10 of a file), 3 of running means, 20 of
         the published loop.

@@ -536,9 +536,9 @@ class TunedClusterer(ClusterMixin, TunedModel):
         Settings to try in all.
     criterion : str, Criterion, callable or None, default=None
         None: "silhouette".
-    cv, budget, halving, pruner, baseline, refit, storage, study_name, n_jobs, random_state, \
-verbose, callbacks : as in :class:`TunedClassifier`
+    cv, budget, halving, pruner, baseline, refit : as in :class:`TunedClassifier`
         Two folds and no baseline by default.
+    storage, study_name, n_jobs, random_state, verbose, callbacks : as in :class:`TunedClassifier`
 
     Attributes
     ----------

@@ -257,5 +257,5 @@ class Lloyd(Means):
 
 
 def _with_directions(seen: Seen, labels: np.ndarray) -> np.ndarray:
-    """A row of zeros, as near to all directions, belongs to the first, as it does in predictions."""
+    """A row of zeros is as near to all directions: it belongs to the first, as in predictions."""
     return np.where(seen.weight > 0.0, labels, 0).astype(labels.dtype)

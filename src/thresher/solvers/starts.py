@@ -7,7 +7,7 @@ and passes over few rows are cheap: several starts compete on a sample, and the 
 Lloyd's passes on samples that grow fourfold, until it moves by less than the next sample will
 correct anyway.  A uniform sample would miss small clusters far away: samples are lightweight
 coresets (Bachem, Lucic and Krause, 2018), drawn half uniformly, half in proportion to the squared
-distance from the mean, and weighted back.
+distance from the shift, a point amid the rows, and weighted back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from thresher._random import generator
 from thresher.solvers._bounds import fresh_bounds, move_rows
 from thresher.solvers._means import MeansState, new_centres
-from thresher.solvers._nearest import Seen, dense_rows, nearest, own_squares, sums_of, table
+from thresher.solvers._nearest import Seen, dense_rows, nearest, own_squares, table
 from thresher.solvers.base import Problem
 
 __all__ = ["STARTS", "plus_plus", "random_rows", "refined"]
@@ -29,6 +29,7 @@ __all__ = ["STARTS", "plus_plus", "random_rows", "refined"]
 _PER_CLUSTER, _FEWEST = 256, 4096  # rows of the first sample
 _GROWTH = 4
 _MOST_PASSES = 25  # on one sample
+_BETTER = 1.0 - 1e-9
 _NOISE = 0.1  # of the scatter that a sample leaves in its centres
 
 
@@ -80,29 +81,36 @@ def refined(
     k, n = problem.outputs, seen.size
     size = max(_PER_CLUSTER * k, _FEWEST)
     size = n if _GROWTH * size > n else size
-    sample = _coreset(seen, size, problem.seed)
+    chances = _chances(seen)
+    sample = _coreset(seen, chances, size, problem.seed)
     starts = (plus_plus(sample, k, problem.seed, number) for number in range(restarts))
     found = [_descended(problem, sample, state, rows, cosine, threads) for rows in starts]
-    centres = min(found, key=lambda one: one[1])[0]
+    centres, least = found[0]
+    for other, cost in found[1:]:
+        if cost < _BETTER * least:  # starts that end alike differ by rounding
+            centres, least = other, cost
     while (size := size * _GROWTH) < n:
-        sample = _coreset(seen, size, problem.seed)
+        sample = _coreset(seen, chances, size, problem.seed)
         centres, _ = _descended(problem, sample, state, centres, cosine, threads)
     return centres
 
 
-def _coreset(seen: Seen, size: int, seed: int) -> Seen:
+def _chances(seen: Seen) -> np.ndarray:
+    """Of each row to be drawn: half by its weight, half by its squared distance from the shift."""
+    away = seen.weight * seen.square
+    total = float(away.sum())
+    share = seen.weight / seen.mass
+    return share if total == 0.0 else 0.5 * (share + away / total)
+
+
+def _coreset(seen: Seen, chances: np.ndarray, size: int, seed: int) -> Seen:
     """Rows whose weighted costs are about those of all rows, wherever centres lie."""
     if size >= seen.size:
         return seen
-    labels, mass = np.zeros(seen.size, np.int32), seen.mass
-    mean = sums_of(seen, labels, 1)[0] / mass
-    away = seen.weight * own_squares(seen, labels, table(seen, mean))
-    total = float(away.sum())
-    share = seen.weight / mass if total == 0.0 else 0.5 * (seen.weight / mass + away / total)
-    # Draws in order, one in each of as many equal strata: less scatter than independent ones.
+    # One draw in each of as many equal strata: less scatter than independent ones.
     draws = (np.arange(size) + generator(seed, 33, size).random(size)) / size
-    visits = _drawn(np.cumsum(share), draws)
-    return seen.part(visits)._replace(weight=seen.weight[visits] / (size * share[visits]))
+    visits = _drawn(np.cumsum(chances), draws)
+    return seen.part(visits)._replace(weight=seen.weight[visits] / (size * chances[visits]))
 
 
 def _descended(

@@ -257,8 +257,8 @@ class _Run:
         if intake.kept is None:
             self._check_streamable()  # rather than after the search
         tuner = Tuner(
-            tuning, how.params, self.estimator.task, self.classes, how.memory, how.passes, how.seed, how.stop,
-            self._on_trial_of_search, self._on_reading,
+            tuning, how.params, self.estimator.task, self.classes, how.memory, how.passes, how.seed,
+            how.stop, self._on_trial_of_search, self._on_reading,
         )  # fmt: skip
         return tuner.run(self.estimator, intake)
 
