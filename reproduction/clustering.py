@@ -191,8 +191,8 @@ def _section(name: str, shape: tuple[int, int], k: int, runs: dict[str, list[Run
             {"l1-RKM": f"{mean:.3f} ({deviation:.3f}) [{least:.3f}]", "K-means": "–", "PPC": "–"},
         )
     )
-    rows.append(_others("collapsed", runs, lambda found: f"{sum(r.collapsed for r in found)} of "
-                        f"{len(found)}", dict.fromkeys(("l1-RKM", "K-means", "PPC"), "–")))  # fmt: skip
+    none = dict.fromkeys(("l1-RKM", "K-means", "PPC"), "–")
+    rows.append(_others("collapsed", runs, _collapsed, none))
     title = f"### {name}: {shape[0]} × {shape[1]}, {k} clusters"
     return f"{title}\n\n{report.table(header, rows)}"
 
@@ -206,6 +206,10 @@ def _others(
         if method in printed:
             line.append(str(printed[method]))
     return line
+
+
+def _collapsed(found: list[Run]) -> str:
+    return f"{sum(r.collapsed for r in found)} of {len(found)}"
 
 
 def _mean(found: list[Run], field: str) -> float:

@@ -89,7 +89,7 @@ def refined(
     for other, cost in found[1:]:
         if cost < _BETTER * least:  # starts that end alike differ by rounding
             centres, least = other, cost
-    while (size := size * _GROWTH) < n:
+    while _GROWTH * (size := size * _GROWTH) < n:
         sample = _coreset(seen, chances, size, problem.seed)
         centres, _ = _descended(problem, sample, state, centres, cosine, threads)
     return centres
