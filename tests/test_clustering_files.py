@@ -8,7 +8,12 @@ import pandas as pd
 import pytest
 
 from thresher import StochasticKMeans, TunedClusterer, load_model, open_data, save_model, train
+from thresher._rows import as_rows
 from thresher.cli import main
+from thresher.losses import LeastSquares
+from thresher.penalties import L1
+from thresher.solvers import Problem, driver
+from thresher.solvers.lloyd import Lloyd
 from thresher.training import Training, run
 from thresher.training.clustering import ClusteringMetrics
 
@@ -111,6 +116,25 @@ def test_a_saved_estimator(tmp_path):
     model = load_model(tmp_path / "m.thresher")
     assert np.array_equal(model.predict(X), estimator.labels_)
     assert model.estimator.inertia_ == estimator.inertia_
+    save_model(StochasticKMeans(3, init=X[:3]).fit(X), tmp_path / "m.thresher")
+    again = load_model(tmp_path / "m.thresher").estimator
+    assert np.array_equal(again.init, X[:3])
+    assert np.array_equal(again.solver_.start, X[:3])
+
+
+def test_a_state_from_a_file_is_not_believed():
+    problem = Problem(LeastSquares(), L1(0.0), 4, outputs=3, targets="none")
+    chunk = driver.whole(as_rows(X), np.zeros(len(X)))
+    solver = Lloyd(bounded=False)
+    good = solver.update(problem, solver.init(problem, chunk), chunk)
+    solver.check_state(problem, good)
+    bad = {
+        "bounds": Lloyd().init(problem, chunk).bounds, "counts": -good.counts, "spread": -1.0,
+        "centres": good.centres[:2], "sums": good.sums.astype(np.float32), "step": -1,
+    }  # fmt: skip
+    for name, value in bad.items():
+        with pytest.raises(ValueError, match=r"."):
+            solver.check_state(problem, good._replace(**{name: value}))
 
 
 def test_the_command_line(table, tmp_path, monkeypatch, capsys):

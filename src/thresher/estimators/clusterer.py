@@ -81,6 +81,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin,
         rows = input.to_rows(self._in_precision(X))
         self.feed_targets(rows, np.zeros(rows.shape[0]), weight, self.n_clusters)
         self.labels_ = self._nearest(X)
+        self.__dict__.pop("inertia_", None)  # of a fit before
         return self
 
     def _in_precision(self, X: Any) -> Any:

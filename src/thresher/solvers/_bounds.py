@@ -148,6 +148,8 @@ def _doubtful(
             continue
         least = np.inf
         for g in range(lower.shape[1]):
+            if lower[r, g] == np.inf:  # nobody else is in this group
+                continue
             bound = lower[r, g] - group_moved[g] * wider
             bound -= abs(bound) * (wider - 1.0)
             lower[r, g] = bound

@@ -142,6 +142,13 @@ class Means(Solver):
             return 0.0
         return change / state.spread if state.spread > 0.0 else math.inf
 
+    def check_state(self, problem: Problem, state: MeansState) -> None:
+        super().check_state(problem, state)
+        if state.bounds is not None:
+            raise ValueError("bounds belong to rows in memory, not to a file")
+        if np.any(state.counts < 0.0) or state.spread < 0.0:
+            raise ValueError("the state's masses or its spread are negative")
+
     def merge(
         self, problem: Problem, states: Sequence[MeansState], base: MeansState,
         weights: Sequence[float],
@@ -195,7 +202,7 @@ class Lloyd(Means):
 
     bounded: bool = True
 
-    default_passes = 100
+    default_passes = 10  # over a file; rows in memory are looked at again and again
     merges_exactly = True
 
     @property
