@@ -34,7 +34,7 @@ __all__ = [
     "refilled",
     "settled",
     "spread_of",
-]  # fmt: skip
+]
 
 _NOTHING = 1e-12  # of the mass: what is left of a cluster when its rows have gone
 _LITTLE = 1e-10  # of the variance
@@ -51,8 +51,6 @@ class MeansState(NamedTuple):
     far_square: np.ndarray  # their squared distances, in descending order; 0 where there is none
     shift: np.ndarray  # a point amid the rows
     spread: float  # mean variance of the features
-    cost: float  # weighted squared distances of the rows to the centres
-    mass: float  # of these rows
     step: int
     bounds: Any = None  # of rows in memory
 
@@ -62,11 +60,15 @@ def frame(chunk: Chunk, cosine: bool) -> np.ndarray:
     d = chunk.rows.shape[1]
     if cosine or chunk.rows.is_sparse:
         return np.zeros(d)
-    shift = np.average(
-        chunk.rows.taken(chunk.order[:_SAMPLE]), axis=0, weights=chunk.weight[chunk.order[:_SAMPLE]]
-    )
+    some = chunk.order[_spaced(chunk.order.size)]
+    shift = np.average(chunk.rows.taken(some), axis=0, weights=chunk.weight[some])
     # In the precision of the rows, so that seen rows are the same in sums and in products.
     return shift.astype(chunk.rows.dtype).astype(np.float64)
+
+
+def _spaced(n: int) -> slice:
+    """Some of n visits, evenly spaced: rows may be sorted."""
+    return slice(0, None, max(1, n // _SAMPLE))
 
 
 def empty(problem: Problem, shift: np.ndarray | None = None, spread: float = 1.0) -> MeansState:
@@ -75,13 +77,13 @@ def empty(problem: Problem, shift: np.ndarray | None = None, spread: float = 1.0
     shift = np.zeros(shape[1]) if shift is None else shift
     return MeansState(
         np.zeros(shape), np.zeros(shape), np.zeros(shape[0]), np.zeros(shape), np.zeros(shape[0]),
-        shift, spread, 0.0, 0.0, 0,
+        shift, spread, 0,
     )  # fmt: skip
 
 
 def spread_of(seen: Seen) -> float:
     """Mean variance of the features."""
-    some = seen.part(slice(0, _SAMPLE))
+    some = seen.part(_spaced(seen.size))
     sums, counts = sums_of(some, np.zeros(some.size, np.int32), 1)
     total = float(counts[0])
     inside = float(some.weight @ some.square) / total - float(np.sum((sums[0] / total) ** 2))
@@ -160,8 +162,6 @@ def absorbed(state: MeansState, seen: Seen, threads: int = 1) -> MeansState:
     return state._replace(
         sums=state.sums + sums,
         counts=state.counts + counts,
-        cost=state.cost + float(seen.weight @ square),
-        mass=state.mass + float(counts.sum()),
         step=state.step + seen.size,
     )
 
@@ -174,6 +174,4 @@ def emptied(state: MeansState, centres: np.ndarray) -> MeansState:
         counts=np.zeros_like(state.counts),
         far=np.zeros_like(state.far),
         far_square=np.zeros_like(state.far_square),
-        cost=0.0,
-        mass=0.0,
     )

@@ -73,7 +73,7 @@ class Means(Solver):
     linear = False
     joint = True
     merges_exactly = False
-    sum_fields = frozenset({"sums", "counts", "cost", "mass", "step"})
+    sum_fields = frozenset({"sums", "counts", "step"})
 
     @property
     def cosine(self) -> bool:
@@ -155,12 +155,10 @@ class Means(Solver):
     ) -> MeansState:  # fmt: skip
         """Sums over the rows of all shards, added in their order."""
         parts, _ = present(states, weights)
-        sums, counts = base.sums.copy(), base.counts.copy()
-        cost, mass, step = base.cost, base.mass, base.step
+        sums, counts, step = base.sums.copy(), base.counts.copy(), base.step
         for part in parts:
             sums += part.sums - base.sums
             counts += part.counts - base.counts
-            cost, mass = cost + part.cost - base.cost, mass + part.mass - base.mass
             step += part.step - base.step
         kept = parts or [base]
         squares = np.concatenate([part.far_square for part in kept])
@@ -168,8 +166,7 @@ class Means(Solver):
         far = np.concatenate([part.far for part in kept])[most]
         return base._replace(
             centres=base.centres.copy(), sums=sums, counts=counts, far=far,
-            far_square=squares[most], shift=base.shift.copy(), cost=cost, mass=mass, step=step,
-            bounds=None,
+            far_square=squares[most], shift=base.shift.copy(), step=step, bounds=None,
         )  # fmt: skip
 
 

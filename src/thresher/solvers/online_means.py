@@ -75,7 +75,7 @@ class OnlineMeans(Means):
         if not done:
             return state
         sums, counts = _REMEMBERED * state.sums, _REMEMBERED * state.counts
-        return state._replace(sums=sums, counts=counts, cost=0.0, mass=0.0)
+        return state._replace(sums=sums, counts=counts)
 
     def merge(
         self, problem: Problem, states: Sequence[MeansState], base: MeansState,

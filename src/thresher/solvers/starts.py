@@ -35,9 +35,8 @@ _NOISE = 0.1  # of the scatter that a sample leaves in its centres
 
 def random_rows(seen: Seen, clusters: int, seed: int, number: int = 0) -> np.ndarray:
     """Different rows, as probable as they are heavy; about the shift."""
-    weight = seen.weight
     rng = generator(seed, 31, number)
-    return dense_rows(seen, rng.choice(seen.size, clusters, False, weight / weight.sum()))
+    return dense_rows(seen, rng.choice(seen.size, clusters, False, seen.weight / seen.mass))
 
 
 def plus_plus(seen: Seen, clusters: int, seed: int, number: int = 0) -> np.ndarray:
