@@ -24,6 +24,7 @@ import thresher  # noqa: E402
 from reproduction import (  # noqa: E402
     annealing,
     asset,
+    clustering,
     confidence,
     fixed_size,
     hyperplanes,
@@ -60,6 +61,9 @@ EXPERIMENTS = {
         "Confidence-weighted learning in shards", confidence.run, confidence.ABSENT
     ),
     "asset": Experiment("ASSET: stochastic steps on a kernel machine", asset.run, asset.ABSENT),
+    "clustering": Experiment(
+        "Stochastic k-means with sparse centres", clustering.run, clustering.ABSENT
+    ),
     "annealing": Experiment(
         "Coupled annealing: as published, ours, and TPE", annealing.run, annealing.ABSENT
     ),
@@ -74,8 +78,8 @@ Wisconsin-Madison), chapter 3. This file is written by `make reproduce` (`python
 `--only NAME` renews some sections and keeps the others. Every section ends with the options, the
 versions and the day of its run (sections without a day are older than that custom), and with the
 published rows that it lacks. Other chapters of the theses are about methods that the package does
-not have (support novelty detection, semi-supervised and spectral clustering, stochastic k-means,
-ordering and sorting of data, primal-dual and cutting-plane solvers), and are not reproduced.
+not have (support novelty detection, semi-supervised and spectral clustering, ordering and
+sorting of data, primal-dual and cutting-plane solvers), and are not reproduced.
 
 What is common to the first: features z-scored by the training rows; first class (or the one named)
 against the rest; T updates on rows drawn with replacement; the last iterate, no averaging. As in

@@ -37,17 +37,31 @@ def available(name: str) -> bool:
 
 def load(name: str, positive: int | None = None) -> Binary:
     """All rows of a set (its published parts joined), class ``positive`` against the rest."""
+    raw = read(name)
+    classes = labels(name, raw)
+    if positive is None:
+        positive = _FIRST.get(name, int(classes.min()))
+    return Binary(columns(name, raw), np.where(classes == positive, 1.0, -1.0))
+
+
+def read(name: str) -> dict[str, np.ndarray]:
+    """All arrays of a set, as they are."""
     raw: dict[str, np.ndarray] = {}
     if name == "iris":
         raw["X"], raw["y"] = load_iris(return_X_y=True)
     for file in sorted((ROOT / name).glob("*.npz")):
         with np.load(file, allow_pickle=False) as archive:
             raw.update({key: archive[key] for key in archive.files})
-    X = covertype_columns(raw) if name == "covtype" else _joined(raw, "X")
-    labels = raw["y"] if name == "covtype" else _joined(raw, "y")
-    if positive is None:
-        positive = _FIRST.get(name, int(labels.min()))
-    return Binary(X, np.where(labels == positive, 1.0, -1.0))
+    return raw
+
+
+def columns(name: str, raw: dict[str, np.ndarray]) -> np.ndarray:
+    """Its published parts joined."""
+    return covertype_columns(raw) if name == "covtype" else _joined(raw, "X")
+
+
+def labels(name: str, raw: dict[str, np.ndarray]) -> np.ndarray:
+    return raw["y"] if name == "covtype" else _joined(raw, "y")
 
 
 def _joined(raw: dict[str, np.ndarray], key: str) -> np.ndarray:

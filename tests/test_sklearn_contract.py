@@ -32,9 +32,12 @@ from thresher import (
     LocalNystroem,
     MultiHyperplaneClassifier,
     Nystroem,
+    PlaneClustering,
     StackFeatures,
+    StochasticKMeans,
     TermFeatures,
     TunedClassifier,
+    TunedClusterer,
     TunedRegressor,
 )
 from thresher.registry import LEARNERS, MAPS
@@ -86,8 +89,12 @@ VARIANTS = [
     ConfidenceRegressor("diagonal"),
     Nystroem(10, landmarks="kmeans", tol=1e-8),
     TermFeatures(0.7, 0.0),
+    StochasticKMeans(algorithm="online"),
+    StochasticKMeans(algorithm="stochastic", draws=100),
+    StochasticKMeans(metric="cosine", alpha=0.01),
     TunedClassifier(**TUNED),
     TunedRegressor(**TUNED),
+    TunedClusterer(n_trials=2, space={"n_clusters": (2, 3)}),
     AutoClassifier(1000.0, learners={"linear": SettledClassifier("hinge")}, n_jobs=1),
     AutoRegressor(1000.0, learners={"linear": SettledRegressor()}, n_jobs=1),
 ]
@@ -102,6 +109,9 @@ WEIGHTS = (
 STOCHASTIC = (
     "a stochastic solver visits repeated rows one by one, so weight k equals k repetitions in the "
     "objective it minimises, not to the last digit of one finite run"
+)
+STARTS = (
+    "starts are drawn among the rows: repeated rows are drawn otherwise than one of that weight"
 )
 FOLDS = "repeated rows fall into different folds of a cross-validation than one row of that weight"
 ROWS = "a race keeps rows back to choose by and to judge by, and needs 20: the check has fewer"
@@ -126,6 +136,9 @@ FAILURES = {
     BudgetedRegressor: dict.fromkeys(WEIGHTS, STOCHASTIC),
     MultiHyperplaneClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     ConfidenceClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
+    PlaneClustering: dict.fromkeys(WEIGHTS, STARTS),
+    StochasticKMeans: dict.fromkeys(WEIGHTS, STARTS),
+    TunedClusterer: dict.fromkeys(WEIGHTS, FOLDS),
     TunedClassifier: dict.fromkeys(WEIGHTS, FOLDS),
     TunedRegressor: dict.fromkeys(WEIGHTS, FOLDS),
     AutoClassifier: {

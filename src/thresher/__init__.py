@@ -15,7 +15,7 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
-        "MultiHyperplaneClassifier",
+        "MultiHyperplaneClassifier", "PlaneClustering", "StochasticKMeans",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -34,7 +34,7 @@ _HOMES = {
     "thresher.registry": ["register"],
     "thresher.solvers": ["Status"],
     "thresher.race": ["AutoClassifier", "AutoRegressor"],
-    "thresher.search": ["CSASampler", "TunedClassifier", "TunedRegressor"],
+    "thresher.search": ["CSASampler", "TunedClassifier", "TunedClusterer", "TunedRegressor"],
     "thresher.training": ["Model", "load_model", "save_model", "train"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
+        PlaneClustering,
+        StochasticKMeans,
     )
     from thresher.kernels import (
         RBF,
@@ -88,7 +90,7 @@ if TYPE_CHECKING:
     from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2
     from thresher.race import AutoClassifier, AutoRegressor
     from thresher.registry import register
-    from thresher.search import CSASampler, TunedClassifier, TunedRegressor
+    from thresher.search import CSASampler, TunedClassifier, TunedClusterer, TunedRegressor
     from thresher.solvers import Status
     from thresher.training import Model, load_model, save_model, train
 

@@ -148,7 +148,8 @@ class Task:
     ----------
     noun : what its estimators are, "classifier"; also in model files
     target : what a target is, for people
-    coding : "classes", whose labels become numbers from 0, or "numbers", which stay as they are
+    coding : "classes", whose labels become numbers from 0, "numbers", which stay as they are, or
+        "none": there is no target to learn from; labels, where given, are only compared with
     columns : what can be said of a row: its prediction, scores, probabilities
     criteria : what can make one model better than another, the usual one first
     metrics : where the class lives that measures predictions chunk by chunk
@@ -173,6 +174,10 @@ class Task:
     def has_classes(self) -> bool:
         return self.coding == "classes"
 
+    @property
+    def has_target(self) -> bool:
+        return self.coding != "none"
+
 
 TASKS: dict[str, Task] = {
     "classification": Task(
@@ -185,6 +190,11 @@ TASKS: dict[str, Task] = {
         "regressor", "The target is a quantity.", "numbers", ("prediction",),
         ("mse", "mae", "r2"),
         "thresher.training.metrics.RegressionMetrics", "rmse",
+    ),
+    "clustering": Task(
+        "clusterer", "There is none: rows are grouped by themselves.", "none",
+        ("prediction", "score"), ("silhouette",),
+        "thresher.training.clustering.ClusteringMetrics", "distance",
     ),
 }  # fmt: skip
 
@@ -350,6 +360,16 @@ LEARNERS = Learners({
             "regression": "thresher.estimators.confidence.ConfidenceRegressor",
         },
         losses={"classification": ("squared_hinge",), "regression": ("least_squares",)},
+    ),
+    "kmeans": LearnerEntry(
+        "clusters around centres",
+        "Clusters around centres, without a target; a penalty leaves each centre few features.",
+        {"clustering": "thresher.estimators.kmeans.StochasticKMeans"},
+    ),
+    "planes": LearnerEntry(
+        "clusters along planes",
+        "Clusters along planes, without a target: for rows that lie on a few flat pieces.",
+        {"clustering": "thresher.estimators.plane_clustering.PlaneClustering"},
     ),
 })  # fmt: skip
 

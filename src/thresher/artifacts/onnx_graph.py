@@ -41,6 +41,7 @@ def write_onnx(
     path : file to write
     function : of ``thresher.functions``
     classes : array or None, default=None
+        Of a clustering, the numbers of the clusters.
     link : of ``thresher.functions.calibration``, or None, default=None
     feature_names : list of str or None, default=None
     dtype : {"float64", "float32"}, default="float64"
@@ -74,7 +75,8 @@ def _check_classes(labels: np.ndarray | None, outputs: int) -> None:
             raise ValueError(f"a regression has one output, got {outputs}")
         return
     wanted = 1 if labels.size == 2 else labels.size
-    if labels.ndim != 1 or labels.size < 2 or outputs != wanted:
+    # Clusters have a score each, also where they are two.
+    if labels.ndim != 1 or labels.size < 2 or outputs not in (wanted, labels.size):
         raise ValueError(f"{labels.size} classes need {wanted} outputs, got {outputs}")
 
 

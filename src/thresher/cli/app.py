@@ -43,6 +43,7 @@ app = typer.Typer(
 )
 _LEARNER, _RUN, _COLUMNS = "The learner", "The training", "The columns"
 _TUNING = "Tuning the learner"
+_TARGETED = [name for name, task in TASKS.items() if task.has_target]
 
 
 def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
@@ -96,7 +97,7 @@ def train(
                                 "ignored (again for more).", rich_help_panel=_COLUMNS)
     ] = [],
     task: Annotated[
-        str | None, typer.Option(help=f"{' or '.join(TASKS)}; by the target's values.",
+        str | None, typer.Option(help=f"{' or '.join(_TARGETED)}; by the target's values.",
                                     rich_help_panel=_COLUMNS)
     ] = None,
     missing: Annotated[

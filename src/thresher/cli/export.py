@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from thresher.artifacts.coefficients import write_coefficients
 from thresher.artifacts.liblinear import write_liblinear
 from thresher.cli import show
@@ -46,4 +48,5 @@ def _onnx(model: Model, output: Path, names: list[str] | None) -> None:
     from thresher.artifacts.onnx_graph import write_onnx
 
     link = model.estimator.link if model.is_classifier else None
-    write_onnx(output, model.function, model.classes, link, names)
+    classes = model.classes if model.is_supervised else np.arange(model.function.outputs)
+    write_onnx(output, model.function, classes, link, names)

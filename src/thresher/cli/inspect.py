@@ -66,7 +66,7 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
                 "schema": model.schema.to_json(),
                 "classes": None if model.classes is None else model.classes.tolist(),
                 "parameters": {k: str(v) for k, v in model.estimator.get_params(False).items()},
-                "intercept": model.estimator.intercept_.tolist(),
+                "intercept": _intercept(model),
                 "largest_weights": largest,
                 **({} if intervals is None else {"intervals": intervals}),
             }
@@ -82,6 +82,11 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
     if model.training.get("held_out"):
         parts.append(show.metrics_table(model.training["held_out"], "on held-out rows"))
     show.result.print(Group(*parts))
+
+
+def _intercept(model: Model) -> list[float] | None:
+    found = getattr(model.estimator, "intercept_", None)
+    return None if found is None else found.tolist()
 
 
 def _largest_weights(model: Model) -> list[tuple[str, list[float]]]:

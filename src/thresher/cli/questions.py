@@ -329,7 +329,7 @@ QUESTIONS = (
         "task", "Labels or numbers?",
         "It decides what a mistake is: a wrong label, or a distance from the true number.",
         "what the values look like",
-        lambda talk: [Choice(name, task.target) for name, task in TASKS.items()],
+        lambda talk: [Choice(n, task.target) for n, task in TASKS.items() if task.has_target],
         _inferred_task, _check_task,
     ),
     Question(

@@ -112,7 +112,9 @@ def training_line(event: Any, rate: float) -> str:
         parts.append(f"pass {min(event.passes + 1, event.planned)}/{event.planned}")
     if "validation" in event.metrics:
         parts.append(f"best validation loss {event.metrics['validation']:.4g}")
-    for name, label in (("error", "held-out error"), ("rmse", "held-out RMSE")):
+    for name, label in (
+        ("error", "held-out error"), ("rmse", "held-out RMSE"), ("silhouette", "silhouette"),
+    ):  # fmt: skip
         if name in event.metrics:
             value = event.metrics[name]
             parts.append(f"{label} {value:.2%}" if name == "error" else f"{label} {value:.4g}")
@@ -173,7 +175,9 @@ def metrics_table(metrics: dict[str, Any], title: str) -> Group:
     table.add_column(justify="right")
     names = {
         "rows": "rows", "error": "error", "auc": "AUC", "log_loss": "log loss", "f1": "F1",
-        "rmse": "RMSE", "mae": "mean absolute error", "r2": "R2",
+        "rmse": "RMSE", "mae": "mean absolute error", "r2": "R2", "silhouette": "silhouette",
+        "distance": "mean squared distance", "vi": "variation of information", "rand": "Rand index",
+        "ari": "adjusted Rand index",
     }  # fmt: skip
     for key, label in names.items():
         value = metrics.get(key)

@@ -97,7 +97,8 @@ def columns(part: Predicted, classes: Any, wanted: Sequence[str]) -> dict[str, n
 def _named(what: str, table: np.ndarray, classes: Any) -> dict[str, np.ndarray]:
     if table.ndim == 1:
         return {what: table}
-    return {f"{what} {label}": table[:, c] for c, label in enumerate(classes.tolist())}
+    labels = range(table.shape[1]) if classes is None else classes.tolist()
+    return {f"{what} {label}": table[:, c] for c, label in enumerate(labels)}
 
 
 def _text(value: Any) -> str:

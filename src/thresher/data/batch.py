@@ -79,6 +79,11 @@ class Batch(NamedTuple):
         X.has_canonical_format = True  # sorted and without repetitions: the readers see to it
         return X
 
+    @property
+    def targets(self) -> np.ndarray:
+        """Class numbers or real targets; zeros where there are none."""
+        return np.zeros(self.size) if self.y is None else self.y
+
     def taken(self, keep: np.ndarray) -> Batch:
         """The rows at these positions (or where a mask is true)."""
         if keep.dtype == bool:

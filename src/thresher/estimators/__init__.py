@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from thresher.estimators.confidence import ConfidenceClassifier, ConfidenceRegressor
     from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
+    from thresher.estimators.kmeans import StochasticKMeans
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
+    from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
 
 _HOME = {
@@ -27,6 +29,8 @@ _HOME = {
     "LinearClassifier": "linear",
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
+    "PlaneClustering": "plane_clustering",
+    "StochasticKMeans": "kmeans",
 }
 
 __all__ = [
@@ -40,6 +44,8 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
+    "PlaneClustering",
+    "StochasticKMeans",
 ]
 
 

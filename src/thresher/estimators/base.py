@@ -76,6 +76,8 @@ class Learner(NestedParameters):
     """Base of the estimators: everything but targets, predictions and parameters."""
 
     task: str
+    #: alpha times the number of rows is what carries over to other numbers of rows
+    alpha_per_row: bool = True
     #: words that ``scale`` may be, besides True and False
     scales: tuple[str, ...] = ()
     #: attributes that tell of the fit, kept in files beside the function
@@ -114,6 +116,10 @@ class Learner(NestedParameters):
     def _can_stream(self) -> bool:
         """Whether there is a ``partial_fit``; AttributeError says why not."""
         return True
+
+    def streams_files(self) -> bool:
+        """Whether rows of a file that does not fit in memory can be learned from."""
+        return hasattr(self, "partial_fit")
 
     def _centres(self) -> bool:
         """Whether the model has an intercept, which a shift of the features can go into."""

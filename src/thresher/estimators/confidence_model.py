@@ -37,6 +37,7 @@ class ConfidenceModel(Learner):
     """What the two share: parameters, and the problem they stand for."""
 
     scales = ("auto",)
+    alpha_per_row = False  # there is none: the prior is given by itself
     coef_ = view("coef", "Means of the weights, (outputs, features).")
     intercept_ = view("intercept", "One per output.")
     noise_ = view("noise", "Mean squared error of rows just before they were learned from.")

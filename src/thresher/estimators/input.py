@@ -44,8 +44,8 @@ def checked_Xy(
     return X, y
 
 
-def checked_X(estimator: Any, X: Any) -> Any:
-    return validate_data(estimator, _from_frame(X), reset=False, **_CHECKS)
+def checked_X(estimator: Any, X: Any, reset: bool = False) -> Any:
+    return validate_data(estimator, _from_frame(X), reset=reset, **_CHECKS)
 
 
 def _from_frame(X: Any) -> Any:

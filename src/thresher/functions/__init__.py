@@ -37,7 +37,9 @@ from thresher.functions.calibration import (
     VectorSoftmax,
     normalised,
 )
+from thresher.functions.centres import Centres
 from thresher.functions.expansion import Expansion
+from thresher.functions.flat_planes import FlatPlanes
 from thresher.functions.linear import LinearFunction
 from thresher.functions.mapped import MappedFunction
 from thresher.functions.planes import Planes
@@ -45,8 +47,10 @@ from thresher.functions.units import Units
 
 __all__ = [
     "BeliefFunction",
+    "Centres",
     "DiagonalSpread",
     "Expansion",
+    "FlatPlanes",
     "FullSpread",
     "Function",
     "Isotonic",

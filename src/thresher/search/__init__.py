@@ -17,13 +17,14 @@ _HOMES = {
     "thresher.search.space": ["Choice", "Float", "Int", "Space"],
     "thresher.search.spaces": ["declare", "space_for"],
     "thresher.search.storage": ["StudyError"],
-    "thresher.search.tuned": ["TunedClassifier", "TunedRegressor"],
+    "thresher.search.tuned": ["TUNED", "TunedClassifier", "TunedClusterer", "TunedRegressor"],
     "thresher.search.validation": ["make_folds"],
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "CRITERIA",
+    "TUNED",
     "CSASampler",
     "Choice",
     "Comparison",
@@ -37,6 +38,7 @@ __all__ = [
     "StudyError",
     "TrialEvent",
     "TunedClassifier",
+    "TunedClusterer",
     "TunedRegressor",
     "compare",
     "declare",
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from thresher.search.space import Choice, Float, Int, Space
     from thresher.search.spaces import declare, space_for
     from thresher.search.storage import StudyError
-    from thresher.search.tuned import TunedClassifier, TunedRegressor
+    from thresher.search.tuned import TUNED, TunedClassifier, TunedClusterer, TunedRegressor
     from thresher.search.validation import make_folds
 
 

@@ -1,7 +1,8 @@
 r"""What is minimised or maximised.
 
 Criteria judge a fitted estimator on rows that it has not seen.  Names: ``error`` (share of wrong
-labels), ``auc``, ``log_loss``, ``mse``, ``mae``, ``r2`` and ``sparse_error``,
+labels), ``auc``, ``log_loss``, ``mse``, ``mae``, ``r2``, ``silhouette`` (of clusters; see
+``thresher.partitions``) and ``sparse_error``,
 
 .. math:: (1 - \kappa)\, \text{error} + \kappa\, \text{nnz}(w) / d,
 
@@ -17,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from thresher.partitions import silhouette
+
 __all__ = ["CRITERIA", "Criterion", "auc", "resolve_criterion", "sparse_error"]
 
 
@@ -30,8 +33,8 @@ class Criterion:
     judge : callable
         ``judge(estimator, X, y, weight) -> float`` of a fitted estimator on held-out rows.
     maximise : bool, default=False
-    task : {"classification", "regression"} or None, default=None
-        None: for both.
+    task : {"classification", "regression", "clustering"} or None, default=None
+        None: for all.
     needs : tuple of str, default=("predict",)
         The estimator has one of these methods.
     blind : bool, default=False
@@ -50,7 +53,7 @@ class Criterion:
     name: str
     judge: Callable[[Any, Any, np.ndarray, np.ndarray | None], float]
     maximise: bool = False
-    task: str | None = None  # "classification", "regression" or None for both
+    task: str | None = None  # None for all
     needs: tuple[str, ...] = ("predict",)  # the estimator has one of these methods
     blind: bool = False  # looks at the rows through the estimator only: mapped rows serve as well
 
@@ -143,6 +146,13 @@ def auc(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> float |
     return float(up @ (below + 0.5 * down) / (up.sum() * down.sum()))
 
 
+def _silhouette(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    """Of the clusters of unseen rows, a sample of them; -1 where all fall into one."""
+    rows = estimator.comparable(X) if hasattr(estimator, "comparable") else X
+    found = silhouette(rows, estimator.predict(X))
+    return -1.0 if found is None else found
+
+
 def sparse_error(kappa: float | None = None) -> Criterion:
     r"""The criterion :math:`(1 - \kappa)\, \text{error} + \kappa\, \text{nnz}(w) / d`.
 
@@ -189,6 +199,7 @@ CRITERIA: dict[str, Criterion] = {
         Criterion("mse", _mse, task="regression", blind=True),
         Criterion("mae", _mae, task="regression", blind=True),
         Criterion("r2", _r2, maximise=True, task="regression", blind=True),
+        Criterion("silhouette", _silhouette, maximise=True, task="clustering"),
         sparse_error(),
     )
 }  # fmt: skip

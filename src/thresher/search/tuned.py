@@ -1,4 +1,5 @@
-"""``TunedClassifier`` and ``TunedRegressor``: any estimator, with its settings found by itself."""
+"""Estimators that find their own settings: ``TunedClassifier``, ``TunedRegressor`` and
+``TunedClusterer``."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from typing import Any
 
 import numpy as np
 from optuna.pruners import BasePruner, NopPruner
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClusterMixin,
+    MetaEstimatorMixin,
+    RegressorMixin,
+    clone,
+)
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -20,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.engines import engine_for
-from thresher.estimators import LinearClassifier, LinearRegressor, input
+from thresher.estimators import LinearClassifier, LinearRegressor, StochasticKMeans, input
 from thresher.registry import TASKS
 from thresher.search.criteria import resolve_criterion
 from thresher.search.driver import Search
@@ -35,7 +43,7 @@ from thresher.search.storage import open_study, quiet
 from thresher.search.strategy import Strategy, make_strategy
 from thresher.search.validation import make_folds
 
-__all__ = ["TunedClassifier", "TunedRegressor"]
+__all__ = ["TUNED", "TunedClassifier", "TunedClusterer", "TunedRegressor"]
 
 _RUNG = 3  # rows grow, and settings fall, by this factor from rung to rung
 
@@ -100,7 +108,9 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
 
     # ------------------------------------------------------------ fit
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> TunedModel:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> TunedModel:
         """Search, then fit the best settings on all rows."""
         start = time.perf_counter()
         self._check_options()
@@ -259,6 +269,9 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
 
     def _checked(self, estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Rows that can be indexed; for our own estimators checked and converted once for all."""
+        if not TASKS[self._task].has_target:
+            X = input.checked_X(self, X, reset=True)
+            return X, np.zeros(X.shape[0])
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
@@ -526,3 +539,93 @@ class TunedRegressor(RegressorMixin, TunedModel):
 
     def _make_estimator(self) -> Any:
         return LinearRegressor() if self.estimator is None else self.estimator
+
+
+class TunedClusterer(ClusterMixin, TunedModel):
+    """A clustering that finds its own settings, first of all the number of clusters.
+
+    Settings are judged by the silhouette of unseen rows (of a sample of them).
+
+    Parameters
+    ----------
+    estimator : clusterer or None, default=None
+        One of ours, or of anyone's that can predict; None: ``StochasticKMeans()``.
+    space : Space, dict or None, default=None
+        What to search. None: what the estimator declares (``space_for``), 2 to 20 clusters. A dict
+        narrows that: ``{"n_clusters": (2, 10)}``.
+    search : str or Optuna sampler, default="grid"
+        As in :class:`TunedClassifier`; the grid of a number of clusters is all of them.
+    n_trials : int, default=19
+        Settings to try in all.
+    criterion : str, Criterion, callable or None, default=None
+        None: "silhouette".
+    cv, budget, halving, pruner, baseline, refit : as in :class:`TunedClassifier`
+        Two folds and no baseline by default.
+    storage, study_name, n_jobs, random_state, verbose, callbacks : as in :class:`TunedClassifier`
+
+    Attributes
+    ----------
+    best_estimator_ : the estimator with the best settings, fitted on all rows
+    best_params_ : dict
+    best_score_ : float
+        Mean of the criterion over the folds.
+    labels_ : array
+        The cluster of every row.
+    study_, trials_, significance_, baseline_score_, ended_, folds_ : as in :class:`TunedClassifier`
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import TunedClusterer
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2)) + 20.0 * rng.integers(0, 2, size=(400, 2))
+    >>> TunedClusterer(space={"n_clusters": (2, 7)}, random_state=0).fit(X).best_params_
+    {'n_clusters': 4}
+    """
+
+    _task = "clustering"
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        space: Any = None,
+        search: Any = "grid",
+        n_trials: int = 19,
+        criterion: Any = None,
+        cv: Any = 2,
+        budget: float | None = None,
+        halving: bool = False,
+        pruner: Any = "hopeless",
+        baseline: bool = False,
+        refit: bool = True,
+        storage: Any = None,
+        study_name: str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        super().__init__(
+            estimator, space=space, search=search, n_trials=n_trials, criterion=criterion, cv=cv,
+            budget=budget, halving=halving, pruner=pruner, baseline=baseline, refit=refit,
+            storage=storage, study_name=study_name, n_jobs=n_jobs, random_state=random_state,
+            verbose=verbose, callbacks=callbacks,
+        )  # fmt: skip
+
+    def _make_estimator(self) -> Any:
+        return StochasticKMeans() if self.estimator is None else self.estimator
+
+    @property
+    def labels_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.best_estimator_.labels_
+
+
+#: by task
+TUNED: dict[str, Any] = {
+    "classification": TunedClassifier,
+    "regression": TunedRegressor,
+    "clustering": TunedClusterer,
+}

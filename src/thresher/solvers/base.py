@@ -32,7 +32,7 @@ __all__ = [
     "precisions",
 ]
 
-TARGETS = ("classes", "matrix")
+TARGETS = ("classes", "matrix", "none")
 
 State = Any  # a NamedTuple of arrays and counters, one type per solver
 
@@ -99,10 +99,11 @@ class Problem:
         planned passes get.
     outputs : int, default=1
         Functions to learn.
-    targets : {"classes", "matrix"}, default="classes"
+    targets : {"classes", "matrix", "none"}, default="classes"
         "classes": of one output, real numbers (-1 and +1 for two classes); of several, class
         numbers, and one model is learned for each class against the rest.  "matrix": real numbers,
-        (rows, outputs), and one regression for each column.
+        (rows, outputs), and one regression for each column.  "none": nobody looks at targets; the
+        rows are grouped into ``outputs`` clusters.
 
     Examples
     --------

@@ -75,14 +75,13 @@ class Job:
 
     def chunks(self, batch: Batch, held: np.ndarray, index: int, estimator: Any) -> Iterator[Chunk]:
         """The rows of a window that are not held out; the place moves on with the last of them."""
-        assert batch.y is not None
-        weight = self.weights.of(batch.y, batch.weight)
+        weight = self.weights.of(batch.targets, batch.weight)
         order = self._order(~held if weight is None else ~held & (weight > 0.0))
         after = Place(self.place.passes, index + 1)
         if not order.size:
             self.place = after
             return
-        targets = estimator.coded(batch.y)[0]
+        targets = estimator.coded(batch.targets)[0]
         chunks = self.feed.chunks(batch.rows, targets, weight, order)
         last = next(chunks)
         self.in_window = True
@@ -113,10 +112,9 @@ class Job:
 def new_job(estimator: Any, intake: Intake, passes: int | None, seed: int) -> Job:
     """A learner prepared on the first look at the data."""
     sample = intake.sample
-    assert sample.y is not None
     weights = _weights(estimator, intake)
-    targets, outputs = estimator.coded(sample.y)
-    weight = weights.of(sample.y, sample.weight)
+    targets, outputs = estimator.coded(sample.targets)
+    weight = weights.of(sample.targets, sample.weight)
     mass = intake.mass if intake.rows is not None else None
     facts = Facts(intake.rows, mass, intake.moments, learners=len(intake.shards or (0,)))
     passes = _checked_passes(intake, passes or estimator.max_iter)

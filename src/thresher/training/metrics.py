@@ -34,7 +34,7 @@ class ClassificationMetrics:
 
     def add(
         self, codes: np.ndarray, scores: np.ndarray, probabilities: np.ndarray | None,
-        weight: np.ndarray | None = None,
+        weight: np.ndarray | None = None, rows: Any = None,
     ) -> None:  # fmt: skip
         """Class numbers of the truth; scores (n,) for two classes, else (n, k)."""
         codes = codes.astype(np.int64)
@@ -92,8 +92,9 @@ class RegressionMetrics:
         self.rows = 0
 
     def add(
-        self, y: np.ndarray, predicted: np.ndarray, _: Any = None, weight: np.ndarray | None = None
-    ) -> None:
+        self, y: np.ndarray, predicted: np.ndarray, _: Any = None,
+        weight: np.ndarray | None = None, rows: Any = None,
+    ) -> None:  # fmt: skip
         weight = np.ones(y.size) if weight is None else weight
         mass = float(weight.sum())
         self.rows += y.size

@@ -108,7 +108,11 @@ class Model:
         self, data: Any, on_rows: Callable[[int], None] | None = None, cluster: Any = None,
         **options: Any,
     ) -> dict[str, Any]:  # fmt: skip
-        """Error, AUC, log loss, F1 and confusion matrix, or RMSE, MAE and R2."""
+        """Error, AUC, log loss, F1 and confusion matrix, or RMSE, MAE and R2.
+
+        Of a clustering the silhouette of a sample; beside labels (``target=``, or those of the
+        training data) also VI, Rand and ARI.
+        """
         opened = self.open(data, labelled=True, **options)
         return self.measured(self.predictions(opened, cluster), on_rows)
 
@@ -118,9 +122,10 @@ class Model:
         metrics = metrics_of(self.estimator.task, self.classes)
         rows = 0
         for p in predictions:
-            if p.batch.y is None:
+            if p.batch.y is None and self.is_supervised:
                 raise DataError("the data has no target to compare predictions with")
-            metrics.add(p.batch.y, p.scores, p.probabilities, p.batch.weight)
+            X = None if self.is_supervised else self.estimator.comparable(p.batch.X)
+            metrics.add(p.batch.y, p.scores, p.probabilities, p.batch.weight, X)
             rows += p.batch.size
             if on_rows is not None:
                 on_rows(rows)
@@ -134,6 +139,11 @@ class Model:
     @property
     def is_classifier(self) -> bool:
         return TASKS[self.estimator.task].has_classes
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether it has learned from a target."""
+        return TASKS[self.estimator.task].has_target
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -261,6 +271,8 @@ def _check_together(estimator: Any, schema: Schema, path: str) -> None:
             f"{path}: the schema makes {schema.n_features} features, the model takes "
             f"{estimator.n_features_in_}"
         )
+    if not TASKS[estimator.task].has_target:
+        return  # labels are only compared with
     known = estimator.classes_.tolist() if TASKS[estimator.task].has_classes else []
     if schema.target is not None and list(schema.target.classes) != known:
         raise BadFile(f"{path}: the classes of schema and model differ")

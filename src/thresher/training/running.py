@@ -75,9 +75,8 @@ def _judged(estimator: Any, intake: Intake, job: Job, function: Any, status: Sta
     enough = held is not None and held.size >= _FEWEST_JUDGES
     for rows in (intake.sample, held) if enough else (intake.sample,):
         assert rows is not None
-        assert rows.y is not None
-        targets, _ = estimator.coded(rows.y)
-        chunk = stream_chunk(rows.rows, targets, job.weights.of(rows.y, rows.weight))
+        targets, _ = estimator.coded(rows.targets)
+        chunk = stream_chunk(rows.rows, targets, job.weights.of(rows.targets, rows.weight))
         verdicts.add(estimator.judged(status, feed.stream, chunk, function, feed.front))
     return verdicts.pop() if len(verdicts) == 1 else status
 

@@ -59,7 +59,8 @@ def stratified_rows(
     The first look must have counted them, and the data be readable again.
     """
     assert intake.rows is not None
-    counts = np.array([intake.rows]) if intake.class_counts is None else intake.class_counts
+    whole = intake.class_counts is None or not classes.size
+    counts = np.array([intake.rows]) if whole else np.asarray(intake.class_counts)
     quota = np.round(rows * counts / max(counts.sum(), 1)).astype(np.int64)
     quota = np.minimum(np.maximum(quota, least), counts)
     # A little more than is needed is picked up on the way; the smallest draws of each class stay.
@@ -79,9 +80,8 @@ def stratified_rows(
 
 
 def _strata(rows: Batch, classes: np.ndarray) -> np.ndarray:
-    """The class of each row; one class for all where the target is a number."""
-    assert rows.y is not None
-    return rows.y.astype(np.int64) if classes.size else np.zeros(rows.y.size, np.int64)
+    """The class of each row; one class for all where the target is a number, or there is none."""
+    return rows.targets.astype(np.int64) if classes.size else np.zeros(rows.size, np.int64)
 
 
 def _lowest(draws: np.ndarray, strata: np.ndarray, quota: np.ndarray) -> np.ndarray:
@@ -93,5 +93,4 @@ def _lowest(draws: np.ndarray, strata: np.ndarray, quota: np.ndarray) -> np.ndar
 
 
 def _of(block: Batch, described: str = "") -> Sample:
-    assert block.y is not None
-    return Sample(block.X, block.y, block.weight, described)
+    return Sample(block.X, block.targets, block.weight, described)

@@ -115,9 +115,12 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     ----------
     data, y : as :func:`thresher.open_data` takes them, like all options that are not listed here
         (``target=``, ``weight=``, ...)
-    learner : {"linear", "kernel", "budgeted", "hyperplanes", "confidence"}, default="linear"
-        Linear model, fixed-size kernel machine, kernel machine on a budget of support vectors, or
-        several linear functions per class.
+    learner : {"linear", "kernel", "budgeted", "hyperplanes", "confidence", "kmeans", "planes"}, \
+default="linear"
+        Linear model, fixed-size kernel machine, kernel machine on a budget of support vectors,
+        several linear functions per class, weights with their variances, or clusters around centres
+        or along planes.  Clusters are learned without a target; one that is named serves only to
+        compare with.
     params : dict or None, default=None
         Parameters of the learner's estimator, ``{"loss": "logistic"}``; features are scaled unless
         it says otherwise or the rows are a sparse matrix.
@@ -215,8 +218,9 @@ class _Run:
     def __init__(self, data: DataSet, how: Training, engine: Engine | None = None):
         self.data, self.how, self.schema, self.engine = data, how, data.schema, engine
         self.started = time.perf_counter() if how.begun is None else how.begun
-        self.classes = _classes(self.schema)
-        self.estimator = _estimator(self.schema, how)
+        task = _task(self.schema, how)
+        self.classes = _classes(self.schema, task)
+        self.estimator = _estimator(self.schema, task, how)
         row_bytes = max(self.schema.row_bytes, 1)
         most = min(_MOST_HELD, max(1000, _HELD_BYTES // row_bytes))
         self.hold = HoldOut(how.holdout, most, how.seed)
@@ -282,8 +286,8 @@ class _Run:
         if intake.kept is None:
             self._check_streamable()  # rather than after the search
         tuner = Tuner(
-            tuning, how.params, self.classes, how.memory, how.passes, how.seed, how.stop,
-            self._on_trial_of_search, self._on_reading, self.engine,
+            tuning, how.params, self.estimator.task, self.classes, how.memory, how.passes, how.seed,
+            how.stop, self._on_trial_of_search, self._on_reading, self.engine,
         )  # fmt: skip
         return tuner.run(self.estimator, intake)
 
@@ -308,23 +312,25 @@ class _Run:
 
         blocks = (b.taken(~self.hold.mask(b)) for b in _emptied(intake.kept))
         block = next(gathered(blocks, max(rows, 1)))
-        assert block.y is not None
         with (
             warnings.catch_warnings(),
             fitted_with(estimator, max_iter=passes, callbacks=[after_pass]),
         ):
             warnings.simplefilter("ignore")  # the status is reported with the model
             estimator.check_options()
-            estimator.fit_coded(block.X, block.y, self.classes, block.weight)
+            estimator.fit_coded(block.X, block.targets, self.classes, block.weight)
         return Status(estimator.status_)
 
     def _check_streamable(self) -> None:
         """Rows that do not fit in memory need a learner that takes them as they come."""
         estimator = self.estimator
-        if not getattr(estimator, "partial_fit", None):
+        if not estimator.streams_files():
+            params = estimator.get_params(deep=False)
+            name = "solver" if "solver" in params else "algorithm"
+            exact = ", or 'summed_newton' for the optimum" if name == "solver" else ""
             raise ValueError(
-                f"solver={estimator.solver!r} must see all rows at once, and they {self._where}: "
-                "allow more memory, or use solver='auto', or 'summed_newton' for the optimum"
+                f"{name}={params[name]!r} must see all rows at once, and they {self._where}: "
+                f"allow more memory, or use {name}='auto'{exact}"
             )
         if estimator.get_params(deep=False).get("steps") is not None:
             raise ValueError("steps counts updates in memory; in a stream give passes")
@@ -445,10 +451,23 @@ class _Run:
         }
 
 
-def _classes(schema: Schema) -> np.ndarray:
-    target = schema.target
-    if target is None:
+def _task(schema: Schema, how: Training) -> str:
+    """The target's, or that of a learner that does without one."""
+    alone = [task for task in TASKS if not TASKS[task].has_target]
+    entry = LEARNERS.get(how.learner)
+    own = [task for task in alone if entry is not None and task in entry.estimators]
+    if own:
+        return own[0]
+    if schema.target is None:
         raise ValueError("training needs a target: name its column (target=...)")
+    return schema.target.task
+
+
+def _classes(schema: Schema, task: str) -> np.ndarray:
+    """Labels to learn."""
+    target = schema.target
+    if target is None or not TASKS[task].has_target:
+        return np.empty(0)
     if TASKS[target.task].has_classes and len(target.classes) < 2:
         raise ValueError(
             f"the target {target.name!r} has one class only, {target.classes[0]!r}, in the rows "
@@ -457,7 +476,7 @@ def _classes(schema: Schema) -> np.ndarray:
     return np.array(target.classes)
 
 
-def _estimator(schema: Schema, how: Training) -> Any:
+def _estimator(schema: Schema, task: str, how: Training) -> Any:
     if how.budget is not None:
         if how.tuning is not None:
             raise ValueError("a budget races all learners, tune searches the settings of one: give "
@@ -468,13 +487,12 @@ def _estimator(schema: Schema, how: Training) -> Any:
             raise ValueError(f"the budget must be a positive number of seconds, got {how.budget}")
     elif how.prefer != "accuracy":
         raise ValueError("prefer is about a race: give a budget with it")
-    assert schema.target is not None
-    estimator = LEARNERS.estimator(how.learner, schema.target.task)()
+    estimator = LEARNERS.estimator(how.learner, task)()
     params = {"random_state": how.seed, **how.params}
     params.setdefault("scale", schema.is_table or schema.layout == "dense")
     estimator.set_params(**params)
     if how.tuning is not None:
-        how.tuning.check(estimator, schema.target.task, how.every is not None or how.resume)
+        how.tuning.check(estimator, task, how.every is not None or how.resume)
     return estimator
 
 

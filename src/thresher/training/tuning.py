@@ -95,6 +95,7 @@ class Tuner:
 
     how: Tuning
     params: dict[str, Any]
+    task: str
     classes: np.ndarray
     memory: int
     passes: int | None
@@ -105,7 +106,7 @@ class Tuner:
     engine: Engine | None = None
 
     def __post_init__(self) -> None:
-        self.criterion = self.how.judge("classification" if self.classes.size else "regression")
+        self.criterion = self.how.judge(self.task)
 
     def run(self, estimator: Any, intake: Intake) -> Choice:
         """Search; the estimator gets the best settings, or keeps its own if none are better."""
@@ -117,7 +118,8 @@ class Tuner:
         sign = self.criterion.sign
         helped = usual is None or sign * best < sign * usual
         found = {name: _python(v) for name, v in search.best_params_.items()} if helped else {}
-        estimator.set_params(**for_all_rows(found, rows, intake))
+        per_row = estimator.alpha_per_row
+        estimator.set_params(**(for_all_rows(found, rows, intake) if per_row else found))
         trials = [_trial(t) for t in search.trials_]
         if usual is not None:
             trials.insert(0, _default(usual))
@@ -141,10 +143,10 @@ class Tuner:
     # ------------------------------------------------------------ the search
 
     def _searched(self, estimator: Any, rows: Sample, intake: Intake) -> tuple[Any, list[str]]:
-        from thresher.search import TunedClassifier, TunedRegressor
+        from thresher.search import TUNED
 
         how, candidate = self.how, self._candidate(estimator, rows, intake)
-        search = (TunedClassifier if self.classes.size else TunedRegressor)(
+        search = TUNED[self.task](
             candidate, space=self._space(candidate, rows), search=how.search, n_trials=how.trials,
             criterion=self._judging(), cv=how.cv, refit=False, cluster=self.engine,
             storage=how.study, study_name=self._study_name(estimator),
@@ -190,7 +192,7 @@ class Tuner:
         candidate = clone(estimator)
         if self.passes is not None:
             candidate.max_iter = self.passes
-        if getattr(candidate, "alpha", None) is not None and intake.rows:
+        if candidate.alpha_per_row and candidate.alpha is not None and intake.rows:
             candidate.alpha *= intake.rows / rows.size
         if "n_jobs" in self.params:  # the threads are for the trials
             candidate.n_jobs = None
@@ -280,7 +282,8 @@ def _reason(found: dict[str, Any], story: dict[str, Any]) -> str:
     if story["ended"]:
         text += f"; the search ended before {story['trials']} settings ({story['ended']})"
     if story["sample"]:
-        text += f"; tuned on {story['sample']} (alpha n carries over), learned from all"
+        carried = " (alpha n carries over)" if "alpha" in found else ""
+        text += f"; tuned on {story['sample']}{carried}, learned from all"
     return text
 
 
