@@ -167,6 +167,20 @@ def test_rows_that_are_held_out_no_longer_are_counted(path):
     assert intake.mass == pytest.approx(WEIGHT.sum() - hold.batch().weight.sum())
 
 
+@pytest.mark.parametrize("learner", ["kmeans", "planes"])
+def test_clusters(path, learner):
+    given = {"ignore": ["y"], "weight": "w", "learner": learner, "passes": 3,
+             "params": {"n_clusters": 3}}  # fmt: skip
+    serial = train(path, cluster=Serial(), shards=4, **given)
+    careless = train(path, cluster=Careless(), shards=4, **given)
+    assert serial.function.scores(X).tobytes() == careless.function.scores(X).tobytes()
+    one = train(path, cluster=Serial(), shards=1, **given)
+    stream = train(path, memory=1, **given)
+    assert one.function.scores(X).tobytes() == stream.function.scores(X).tobytes()
+    lost = serial.function.scores(X).max(axis=1).mean() / one.function.scores(X).max(axis=1).mean()
+    assert lost < 1.1  # both are minus mean squared distances
+
+
 def test_maps_are_learned_from_rows_of_all_shards(tmp_path):
     """Sorted rows: those at the beginning would know one class and half of the plane."""
     order = np.argsort(X[:, 0])

@@ -561,7 +561,8 @@ class TunedClusterer(ClusterMixin, TunedModel):
         None: "silhouette".
     cv, budget, halving, pruner, baseline, refit : as in :class:`TunedClassifier`
         Two folds and no baseline by default.
-    storage, study_name, n_jobs, random_state, verbose, callbacks : as in :class:`TunedClassifier`
+    storage, study_name, n_jobs, random_state, verbose, callbacks, cluster : as in
+        :class:`TunedClassifier`
 
     Attributes
     ----------
@@ -606,12 +607,13 @@ class TunedClusterer(ClusterMixin, TunedModel):
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
+        cluster: Any = None,
     ):
         super().__init__(
             estimator, space=space, search=search, n_trials=n_trials, criterion=criterion, cv=cv,
             budget=budget, halving=halving, pruner=pruner, baseline=baseline, refit=refit,
             storage=storage, study_name=study_name, n_jobs=n_jobs, random_state=random_state,
-            verbose=verbose, callbacks=callbacks,
+            verbose=verbose, callbacks=callbacks, cluster=cluster,
         )  # fmt: skip
 
     def _make_estimator(self) -> Any:
