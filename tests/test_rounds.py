@@ -11,6 +11,7 @@ from scipy import sparse
 from thresher import DataError, LinearClassifier, TunedClassifier, open_data, train
 from thresher.engines import EngineError, Serial, in_order
 from thresher.training.holdout import HoldOut
+from thresher.training.inspection import inspected
 from thresher.training.intake import take_in
 from thresher.training.survey import survey
 
@@ -210,6 +211,23 @@ def test_data_in_memory():
     assert many.training["held_out"]["error"] < one.training["held_out"]["error"] + 0.03
     frame = pd.DataFrame(X, columns=list("pqrs")).assign(y=CLASSES)
     assert train(frame, target="y", cluster=Serial(), shards=2).training["data"] == "the data frame"
+
+
+def test_what_is_in_the_data(path):
+    with Path(path).open("a") as file:
+        file.write("word,1\n")
+
+    def told(cluster):
+        data = open_data(path, target="y", weight="w", on_bad_rows="skip")
+        found = inspected(data, cluster=cluster).to_json()
+        assert data.bad.count == 1
+        return found
+
+    one, many = told(None), told(Careless())
+    assert many["rows"] == one["rows"] == ROWS
+    assert many["classes"] == one["classes"]
+    for a, b in zip(one["columns"], many["columns"], strict=True):
+        assert a == {key: pytest.approx(value) for key, value in b.items()}
 
 
 # ---------------------------------------------------------------- searches

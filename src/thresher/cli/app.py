@@ -303,9 +303,11 @@ def evaluate(
 
 
 @app.command()
+@o.clustered
 @o.reading(on_bad_rows="skip")
 def inspect(
     reading: dict[str, Any],
+    cluster: Any,
     data: o.Data,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")] = None,
     plugin: o.Plugin = [],
@@ -315,7 +317,7 @@ def inspect(
     """Describe a data file (schema, ranges, class balance, density) or a model file."""
     from thresher.cli import inspect as work
 
-    work.inspect(data, target, reading, plugin, json, quiet)
+    work.inspect(data, target, reading, plugin, json, quiet, cluster)
 
 
 @app.command()

@@ -25,14 +25,14 @@ _QUANTILE = 1.959964  # of the normal distribution, for intervals of 95 %
 
 def inspect(
     paths: list[str], target: str | None, reading: dict[str, Any], plugins: list[Path],
-    as_json: bool, quiet: bool,
+    as_json: bool, quiet: bool, cluster: Any = None,
 ) -> None:  # fmt: skip
     if len(paths) == 1 and _is_model(paths[0]):
         _model(Path(paths[0]), plugins, as_json)
         return
     data = open_data(paths, target=target, **reading)
     with show.Live(quiet or as_json) as live:
-        found = inspected(data, lambda rows: live.count("reading", rows))
+        found = inspected(data, lambda rows: live.count("reading", rows), cluster)
     if as_json:
         show.print_json({**found.to_json(), "schema": data.schema.to_json()})
         return

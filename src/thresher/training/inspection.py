@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from thresher.data import DataSet, Schema
+from thresher.data.dataset import Extent
+from thresher.data.errors import BadRows
+from thresher.data.rows_file import on_disk
+from thresher.engines import engine_for, in_order
+from thresher.training.shards import shards_for
 
 __all__ = ["Inspection", "inspected"]
 
@@ -81,13 +87,59 @@ class Inspection:
         }
 
 
-def inspected(data: DataSet, on_rows: Callable[[int], None] | None = None) -> Inspection:
-    """One pass over the data; means are weighted where the rows are."""
+class _Seen(NamedTuple):
+    """Of the stored elements of some rows."""
+
+    extent: Extent
+    low: np.ndarray
+    high: np.ndarray
+    stored: np.ndarray
+    bad: BadRows
+
+    def plus(self, later: _Seen) -> _Seen:
+        """Of these rows and those that come after them."""
+        one, other = self.extent, later.extent
+        counts = None if one.class_counts is None else one.class_counts + other.class_counts
+        extent = Extent(
+            one.rows + other.rows, one.moments.merged(other.moments), counts,
+            one.nonzeros + other.nonzeros,
+        )  # fmt: skip
+        self.bad.merge(later.bad)
+        low, high = np.minimum(self.low, later.low), np.maximum(self.high, later.high)
+        return _Seen(extent, low, high, self.stored + later.stored, self.bad)
+
+
+def inspected(
+    data: DataSet, on_rows: Callable[[int], None] | None = None, cluster: Any = None
+) -> Inspection:
+    """One pass over the data, by workers if there are any; means are those of weighted rows."""
+    seen = _look(data, on_rows) if cluster is None else _look_together(data, on_rows, cluster)
+    extent = seen.extent
+    absent = extent.moments.mass < extent.moments.total  # zeros that are not stored
+    low = np.where(absent, np.minimum(seen.low, 0.0), seen.low)
+    high = np.where(absent, np.maximum(seen.high, 0.0), seen.high)
+    mean, _ = extent.moments.mean_and_deviation()
+    return Inspection(data.schema, extent.rows, low, high, mean, seen.stored, extent.class_counts)
+
+
+def _look(data: DataSet, on_rows: Callable[[int], None] | None) -> _Seen:
     d = data.schema.n_features
     low, high, stored = np.full(d, np.inf), np.full(d, -np.inf), np.zeros(d, dtype=np.int64)
     extent = data.scan(on_rows, lambda batch: _ranges(batch.rows, batch.size, low, high, stored))
-    absent = extent.moments.mass < extent.moments.total  # zeros that are not stored
-    low = np.where(absent, np.minimum(low, 0.0), low)
-    high = np.where(absent, np.maximum(high, 0.0), high)
-    mean, _ = extent.moments.mean_and_deviation()
-    return Inspection(data.schema, extent.rows, low, high, mean, stored, extent.class_counts)
+    return _Seen(extent, low, high, stored, data.bad)
+
+
+def _look_together(data: DataSet, on_rows: Callable[[int], None] | None, cluster: Any) -> _Seen:
+    rows = 0
+
+    def on_answer(seen: _Seen) -> None:
+        nonlocal rows
+        rows += seen.extent.rows
+        if on_rows is not None:
+            on_rows(rows)
+
+    with engine_for(cluster) as engine, on_disk(data) as found:
+        parts = in_order(engine, _look, shards_for(engine, found), None, on_answer)
+    whole = reduce(_Seen.plus, parts)
+    data.bad.count, data.bad.first = whole.bad.count, whole.bad.first
+    return whole
