@@ -26,7 +26,7 @@ __all__ = ["improve", "neighbour_distances"]
 
 _LONGEST_PIECE = 30  # of those that a kick exchanges
 _LOG = 1000  # reversals after a kick that can be undone; a search that takes more is cut short
-_SMALLEST = 8  # cities of a path that is worth a kick
+_SMALLEST = 5  # cities of a path that is worth a kick
 
 
 @njit(cache=True, nogil=True)

@@ -79,8 +79,16 @@ def _place(path, city):
 @njit(cache=True, nogil=True, inline="always")
 def _is_elsewhere(path, city):
     """Whether a city lies in another piece; other threads may move it there meanwhile."""
+    if city < 0:
+        return False
     at = path.pos[city]
     return at < path.first or at >= path.last
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _nearest_of_all(path):
+    """Where a list of neighbours begins: with nobody, at place -1, if an end is free."""
+    return 0 if path.left and path.right else -1
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -121,11 +129,11 @@ def best_move(points, near, far, path, t2, move):
             continue
         d12 = _between(points, t1, t2)
         best = max(best, _LEAST * d12)
-        for k in range(near.shape[1]):
-            gained = d12 - far[t2, k]
+        for k in range(_nearest_of_all(path), near.shape[1]):
+            gained = d12 - (far[t2, k] if k >= 0 else 0.0)
             if gained <= 0.0:
                 break
-            t3 = near[t2, k]
+            t3 = near[t2, k] if k >= 0 else NOBODY
             if t3 == t1 or _is_elsewhere(path, t3):
                 continue
             for side in range(2):
@@ -141,39 +149,72 @@ def best_move(points, near, far, path, t2, move):
                     best = _third_edge(
                         points, near, far, path, forward, t1, t2, t3, t4, gain, best, move
                     )
+                elif t1 != NOBODY:
+                    best = _third_edge_at_an_end(
+                        points, near, far, path, forward, t1, t2, t3, gain, best, move
+                    )
     return best if move[0] != NO_MOVE else 0.0
 
 
 @njit(cache=True, nogil=True)
 def _third_edge(points, near, far, path, forward, t1, t2, t3, t4, gained, best, move):
     """Go on with a near t5 of t4 where that gains more than ``best``, which is then returned."""
-    p3 = _steps(path, t2, t3, forward)
-    t4_is_before = _steps(path, t2, t4, forward) < p3
-    for k in range(min(_SECOND, near.shape[1])):
-        gain = gained - far[t4, k]
+    for k in range(_nearest_of_all(path), min(_SECOND, near.shape[1])):
+        gain = gained - (far[t4, k] if k >= 0 else 0.0)
         if gain <= 0.0:
             break
-        t5 = near[t4, k]
-        if t5 == t1 or t5 == t3 or _is_elsewhere(path, t5):  # noqa: SIM109 (not in Numba)
+        t5 = near[t4, k] if k >= 0 else NOBODY
+        if _is_elsewhere(path, t5):
             continue
-        t5_is_inside = _steps(path, t2, t5, forward) < p3  # between t2 and t3
         for side in range(2):
             t6_is_after = side == 0
             t6 = _next(path, t5, forward == t6_is_after)
-            if t4_is_before:
-                # t4 .. t2 t3 .. t1 is a path: of t5's edges the one on t4's side must go.
-                kind, is_one_cycle = SWAP_ON, t6_is_after == t5_is_inside and t6 != t4
-            else:
-                # t2 .. t3 is a cycle of its own: either of its edges at t5 may go.
-                kind = CARRY if t6_is_after else TURN
-                is_one_cycle = t5_is_inside and (t6_is_after or t5 != t2)
-            if not is_one_cycle or _is_fixed(path, t5, t6):
-                continue
-            total = gain + _between(points, t5, t6) - _between(points, t6, t1)
-            if total > best:
-                best = total
-                _note(move, kind, t1, t2, t3, t4, t5, t6)
+            kind = _third_kind(path, forward, t1, t2, t3, t4, t5, t6, t6_is_after)
+            if kind != NO_MOVE:
+                total = gain + _between(points, t5, t6) - _between(points, t6, t1)
+                if total > best:
+                    best = total
+                    _note(move, kind, t1, t2, t3, t4, t5, t6)
     return best
+
+
+@njit(cache=True, nogil=True)
+def _third_edge_at_an_end(points, near, far, path, forward, t1, t2, t3, gained, best, move):
+    """The same where t4 is nobody, to whom all are near: t6 is then sought near t1."""
+    for k in range(min(_SECOND, near.shape[1])):
+        t6 = near[t1, k]
+        if _is_elsewhere(path, t6):
+            continue
+        for side in range(2):
+            t6_is_after = side == 0
+            t5 = _next(path, t6, forward != t6_is_after)
+            if t5 == NOBODY:
+                continue
+            kind = _third_kind(path, forward, t1, t2, t3, NOBODY, t5, t6, t6_is_after)
+            if kind != NO_MOVE:
+                total = gained + _between(points, t5, t6) - far[t1, k]
+                if total > best:
+                    best = total
+                    _note(move, kind, t1, t2, t3, NOBODY, t5, t6)
+    return best
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _third_kind(path, forward, t1, t2, t3, t4, t5, t6, t6_is_after):
+    """Which move exchanges these three edges; NO_MOVE if more than one cycle would be left."""
+    if t5 == t1 or t5 == t3 or _is_fixed(path, t5, t6):  # noqa: SIM109 (not in Numba)
+        return NO_MOVE
+    p3 = _steps(path, t2, t3, forward)
+    t5_is_inside = _steps(path, t2, t5, forward) < p3  # between t2 and t3
+    if _steps(path, t2, t4, forward) < p3:
+        # t4 .. t2 t3 .. t1 is a path: of t5's edges the one on t4's side must go.
+        return SWAP_ON if t6_is_after == t5_is_inside and t6 != t4 and t5 != t4 else NO_MOVE
+    # t2 .. t3 is a cycle of its own: either of its edges at t5 may go.
+    if not t5_is_inside:
+        return NO_MOVE
+    if t6_is_after:
+        return CARRY
+    return TURN if t5 != t2 else NO_MOVE
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -37,6 +37,7 @@ _FEW_COLUMNS = 6  # for which a k-d tree finds exact neighbours quickly
 _WIDE, _SKETCH = 512, 64  # columns that are too many, and what takes their place
 _WINDOW = 10_000  # rows whose lists and distances stay in the caches
 _KICKS = 25_000  # less than a second of them
+_FEWEST_KICKS = 500  # a millisecond: a handful of rows gets the shortest path of all
 _ROUND = 5.0  # kicks for each row and round
 
 
@@ -94,13 +95,17 @@ class PathSearch:
             jobs = [
                 pool.submit(
                     improve, points, near, far, tour, pos, waiting, first, last, first > 0,
-                    last < n, round(self.effort * (last - first) / rounds), int(x),
+                    last < n, self._kicks(last - first, rounds), int(x),
                 )
                 for first, last, x in zip(edges[:-1], edges[1:], seeds, strict=True)
             ]  # fmt: skip
             for job in jobs:
                 job.result()
             yield
+
+    def _kicks(self, size: int, rounds: int) -> int:
+        assert self.effort is not None
+        return max(round(self.effort * size / rounds), _FEWEST_KICKS if self.effort > 0.0 else 0)
 
 
 def neighbour_lists(

@@ -31,7 +31,7 @@ CHECKS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "ensure_all_finite": "allow-nan",
 }
-_ROUGH = 2  # binary levels of the paths from which weights are learned
+_ROUGH = 1  # binary levels of the paths from which weights are learned
 _METHODS = ("tsp", *BASELINES)
 
 
@@ -56,7 +56,7 @@ class OrderingEvent(NamedTuple):
     >>> ordering = RowOrdering(callbacks=[lambda event: seen.append(event.stage)])
     >>> ordering = ordering.fit(np.eye(4))
     >>> seen
-    [0, 1]
+    [0, 1, 2, 3]
     """
 
     estimator: Any
@@ -70,8 +70,8 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     EM-ordering: a path through the rows, and weights of the columns by how small their steps along
     it are, in turn (``thresher.orderings.em``); then the order itself, with the best weights found.
-    Weights are learned from rough paths, by TSP-means with four children a node: a path that is as
-    short as can be follows the noise as well, whose steps then look small.  The order is a short
+    Weights are learned from rough paths, by TSP-means on a binary tree: a path that is as short as
+    can be follows the noise as well, whose steps then look small.  The order is a short
     path (``thresher.orderings.path``), or one of the usual orders to compare with.  Missing values
     (NaN) are welcome; categories come as the features of a schema: fit what
     :func:`thresher.open_data` gives.
@@ -123,6 +123,8 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         column counts with the entropy of its values, one of a single value not at all.
     history_ : list of float
         The same for the rough paths from which weights were learned.
+    n_iter_ : int
+        Orders found.
     columns_ : the centre and the spread of each column
     rows_ : array or CSR matrix
         The weighed rows along the path: what new rows are compared with.
@@ -132,14 +134,15 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     >>> import numpy as np
     >>> from thresher import RowOrdering
     >>> rng = np.random.default_rng(0)
-    >>> X = np.column_stack([np.arange(50.0), rng.standard_normal(50)])
-    >>> rows = rng.permutation(50)
-    >>> ordering = RowOrdering(random_state=0).fit(X[rows])
-    >>> path = rows[ordering.order_]
-    >>> bool(np.all(np.diff(path) == 1) or np.all(np.diff(path) == -1))
+    >>> t = rng.permutation(np.linspace(0.0, 1.0, 200))
+    >>> noise = rng.standard_normal((200, 2))
+    >>> X = np.column_stack([np.cos(np.outer(t, [1, 2, 3, 4, 5])), noise])
+    >>> ordering = RowOrdering(random_state=0).fit(X)
+    >>> steps = np.diff(t[ordering.order_])
+    >>> bool(np.all(steps > 0) or np.all(steps < 0))
     True
-    >>> ordering.weights_[1]
-    0.0
+    >>> (ordering.weights_ > 0).tolist()
+    [True, True, True, True, True, False, False]
     """
 
     def __init__(
@@ -193,6 +196,8 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.weights_, self.columns_ = weights, columns
         self.entropy_ = entropy(X, self.order_, columns, weights > 0.0, self.residual)
         self.rows_ = rows[self.order_]
+        self.n_iter_ = len(self.history_) + 1
+        self._n_features_out = 1
         return self
 
     def _learned_weights(
@@ -290,10 +295,6 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         places = np.empty((order.size, 1))
         places[order, 0] = np.arange(order.size)
         return places
-
-    @property
-    def _n_features_out(self) -> int:
-        return 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
