@@ -25,6 +25,7 @@ CLAIMS = {
     "forests": "Forests as feature maps",
     "terms": "Weighted terms",
     "growth": "Cost and memory against rows",
+    "orderings": "Orders of rows",
     "tuning": "Tuning",
     "budget": "The best model in 60 seconds",
     "unseen": "The race on data nobody tuned for",

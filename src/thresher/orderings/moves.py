@@ -34,6 +34,7 @@ __all__ = ["Path", "best_move", "make_move", "reverse"]
 NOBODY = -1
 NO_MOVE, SWAP, SWAP_ON, CARRY, TURN = 0, 1, 2, 3, 4
 _SECOND = 5  # neighbours tried for the third edge
+_FEW = 16  # cities of a path, all moves of whose ends are tried
 #: a gain counts if it is more than this share of the first edge: single precision has 1e-7
 _LEAST = 4e-6
 
@@ -86,9 +87,15 @@ def _is_elsewhere(path, city):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _nearest_of_all(path):
-    """Where a list of neighbours begins: with nobody, at place -1, if an end is free."""
-    return 0 if path.left and path.right else -1
+def _listed(path, k):
+    """Places in a list of k neighbours: nobody, near to all, has the place before or after them.
+
+    Where an end is free one may always be joined to nobody, but it rarely helps: on long paths it
+    is tried only by cities whose edge is longer than those to all of their list.
+    """
+    if path.left and path.right:
+        return 0, k
+    return (-1, k) if path.last - path.first <= _FEW else (0, k + 1)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -129,11 +136,13 @@ def best_move(points, near, far, path, t2, move):
             continue
         d12 = _between(points, t1, t2)
         best = max(best, _LEAST * d12)
-        for k in range(_nearest_of_all(path), near.shape[1]):
-            gained = d12 - (far[t2, k] if k >= 0 else 0.0)
+        low, high = _listed(path, near.shape[1])
+        for k in range(low, high):
+            is_listed = 0 <= k < near.shape[1]
+            gained = d12 - (far[t2, k] if is_listed else 0.0)
             if gained <= 0.0:
                 break
-            t3 = near[t2, k] if k >= 0 else NOBODY
+            t3 = near[t2, k] if is_listed else NOBODY
             if t3 == t1 or _is_elsewhere(path, t3):
                 continue
             for side in range(2):
@@ -159,18 +168,24 @@ def best_move(points, near, far, path, t2, move):
 @njit(cache=True, nogil=True)
 def _third_edge(points, near, far, path, forward, t1, t2, t3, t4, gained, best, move):
     """Go on with a near t5 of t4 where that gains more than ``best``, which is then returned."""
-    for k in range(_nearest_of_all(path), min(_SECOND, near.shape[1])):
-        gain = gained - (far[t4, k] if k >= 0 else 0.0)
+    p3 = _steps(path, t2, t3, forward)
+    t4_is_before = _steps(path, t2, t4, forward) < p3
+    most = min(_SECOND, near.shape[1])
+    low, high = _listed(path, most)
+    for k in range(low, high):
+        is_listed = 0 <= k < most
+        gain = gained - (far[t4, k] if is_listed else 0.0)
         if gain <= 0.0:
             break
-        t5 = near[t4, k] if k >= 0 else NOBODY
-        if _is_elsewhere(path, t5):
+        t5 = near[t4, k] if is_listed else NOBODY
+        if t5 == t1 or t5 == t3 or _is_elsewhere(path, t5):  # noqa: SIM109 (not in Numba)
             continue
+        t5_is_inside = _steps(path, t2, t5, forward) < p3
         for side in range(2):
             t6_is_after = side == 0
             t6 = _next(path, t5, forward == t6_is_after)
-            kind = _third_kind(path, forward, t1, t2, t3, t4, t5, t6, t6_is_after)
-            if kind != NO_MOVE:
+            kind = _third_kind(t4_is_before, t5_is_inside, t6_is_after, t2, t4, t5, t6)
+            if kind != NO_MOVE and not _is_fixed(path, t5, t6):
                 total = gain + _between(points, t5, t6) - _between(points, t6, t1)
                 if total > best:
                     best = total
@@ -181,6 +196,8 @@ def _third_edge(points, near, far, path, forward, t1, t2, t3, t4, gained, best, 
 @njit(cache=True, nogil=True)
 def _third_edge_at_an_end(points, near, far, path, forward, t1, t2, t3, gained, best, move):
     """The same where t4 is nobody, to whom all are near: t6 is then sought near t1."""
+    p3 = _steps(path, t2, t3, forward)
+    t4_is_before = _steps(path, t2, NOBODY, forward) < p3
     for k in range(min(_SECOND, near.shape[1])):
         t6 = near[t1, k]
         if _is_elsewhere(path, t6):
@@ -188,9 +205,10 @@ def _third_edge_at_an_end(points, near, far, path, forward, t1, t2, t3, gained, 
         for side in range(2):
             t6_is_after = side == 0
             t5 = _next(path, t6, forward != t6_is_after)
-            if t5 == NOBODY:
+            if t5 == NOBODY or t5 == t1 or t5 == t3:  # noqa: SIM109 (not in Numba)
                 continue
-            kind = _third_kind(path, forward, t1, t2, t3, NOBODY, t5, t6, t6_is_after)
+            t5_is_inside = _steps(path, t2, t5, forward) < p3
+            kind = _third_kind(t4_is_before, t5_is_inside, t6_is_after, t2, NOBODY, t5, t6)
             if kind != NO_MOVE:
                 total = gained + _between(points, t5, t6) - far[t1, k]
                 if total > best:
@@ -200,13 +218,9 @@ def _third_edge_at_an_end(points, near, far, path, forward, t1, t2, t3, gained, 
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _third_kind(path, forward, t1, t2, t3, t4, t5, t6, t6_is_after):
+def _third_kind(t4_is_before, t5_is_inside, t6_is_after, t2, t4, t5, t6):
     """Which move exchanges these three edges; NO_MOVE if more than one cycle would be left."""
-    if t5 == t1 or t5 == t3 or _is_fixed(path, t5, t6):  # noqa: SIM109 (not in Numba)
-        return NO_MOVE
-    p3 = _steps(path, t2, t3, forward)
-    t5_is_inside = _steps(path, t2, t5, forward) < p3  # between t2 and t3
-    if _steps(path, t2, t4, forward) < p3:
+    if t4_is_before:
         # t4 .. t2 t3 .. t1 is a path: of t5's edges the one on t4's side must go.
         return SWAP_ON if t6_is_after == t5_is_inside and t6 != t4 and t5 != t4 else NO_MOVE
     # t2 .. t3 is a cycle of its own: either of its edges at t5 may go.

@@ -36,7 +36,7 @@ _NEIGHBOURS, _CANDIDATES = 8, 16
 _FEW_COLUMNS = 6  # for which a k-d tree finds exact neighbours quickly
 _WIDE, _SKETCH = 512, 64  # columns that are too many, and what takes their place
 _WINDOW = 10_000  # rows whose lists and distances stay in the caches
-_KICKS = 25_000  # less than a second of them
+_KICKS = 3000  # some tenths of a second
 _FEWEST_KICKS = 500  # a millisecond: a handful of rows gets the shortest path of all
 _ROUND = 5.0  # kicks for each row and round
 
@@ -146,8 +146,8 @@ def coordinates_of(X: Any, seed: int) -> np.ndarray:
 
 
 def default_effort(n: int) -> float:
-    """Kicks for each row: half of one for many rows, five for few, which take no time."""
-    return float(np.clip(_KICKS / max(n, 1), 0.5, 5.0))
+    """Kicks for each row: a quarter of one for many rows, five for few, which take no time."""
+    return float(np.clip(_KICKS / max(n, 1), 0.25, 5.0))
 
 
 def short_path(

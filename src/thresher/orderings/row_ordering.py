@@ -99,8 +99,8 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     sample : int or None, default=20000
         Rows by which weights are learned, at most; None: all.
     effort : float, "auto" or None, default="auto"
-        Random attempts at a shorter path for each row: time is in proportion.  "auto": 0.5 for
-        50,000 rows and more, up to 5 for few; None: TSP-means alone.
+        Random attempts at a shorter path for each row: time is in proportion.  "auto": 0.25 for
+        12,000 rows and more, up to 5 for few; None: TSP-means alone.
     levels : int or None, default=None
         Of TSP-means: a node of the tree has up to 2^levels children.  None: half of the depth of
         the tree, at most 7.
