@@ -217,7 +217,7 @@ def test_policies_draw_the_line_where_they_say():
 def test_iterates_with_the_same_path_end_at_its_scales():
     rng = np.random.default_rng(8)
     X, order = rng.standard_normal((30, 2)), rng.permutation(30)
-    found = em_iterates(X, Columns.of(X), lambda rows, t: order, policy="soft")
+    found = em_iterates(X, Columns.of(X), lambda rows, t: order, np.ones(2), policy="soft")
     assert len(found) == 2  # the second time nothing changes
     expected = X.std(axis=0) / step_scales(X, order)
     np.testing.assert_allclose(found[-1].weights, expected)
@@ -275,6 +275,29 @@ def test_categories_come_as_features_of_a_schema():
     assert ordering.weights_.size == open_data(frame).schema.n_features
 
 
+def test_columns_as_they_are_give_the_path_of_the_rows_themselves():
+    X = np.random.default_rng(17).standard_normal((200, 3)) * [1.0, 10.0, 100.0]
+    ordering = RowOrdering(max_iter=1, scale=False, random_state=0).fit(X)
+    np.testing.assert_allclose(ordering.weights_, X.std(axis=0))
+    steps = np.abs(np.diff(X[ordering.order_], axis=0)).mean(axis=0) / X.std(axis=0)
+    assert steps[2] < 0.3 * steps[0]  # the largest column decides
+    rows = ordering.rows_.astype(float)
+    np.testing.assert_allclose(
+        rows - rows[0], (X - X[ordering.order_[0]])[ordering.order_], atol=1e-3
+    )
+
+
+def test_sparse_rows_are_ordered_as_they_are():
+    rng = np.random.default_rng(18)
+    y = rng.integers(4, size=300)
+    topics = rng.dirichlet(np.full(2000, 0.02), 4)
+    X = np.array([rng.multinomial(40, 0.7 * topics[t] + 0.3 / 2000) for t in y]).astype(float)
+    X = sparse.csr_matrix(X / np.linalg.norm(X, axis=1)[:, None])
+    ordering = RowOrdering(random_state=0).fit(X)
+    assert ordering.n_iter_ == 1
+    assert figure_of_merit(y, ordering.order_) < 0.15
+
+
 # ---------------------------------------------------------------- the estimators
 
 
@@ -289,7 +312,7 @@ def test_new_rows_go_beside_their_neighbours():
     inside, beyond = ordering.transform(new).ravel()
     assert inside - places[t == 41].item() == pytest.approx(0.3 * up, abs=0.01)
     assert beyond == (99.5 if up > 0 else -0.5)
-    as_sparse = RowOrdering(random_state=0).fit(sparse.csr_matrix(X))
+    as_sparse = RowOrdering(random_state=0, max_iter=3).fit(sparse.csr_matrix(X))
     places = as_sparse.transform(sparse.csr_matrix(X)).ravel()
     np.testing.assert_array_equal(places[as_sparse.order_], np.arange(100))
 

@@ -120,6 +120,7 @@ def em_iterates(
     X: Any,
     columns: Columns,
     path: Callable[[Any, int], np.ndarray],
+    weights: np.ndarray,
     *,
     residual: str = GAUSSIAN,
     policy: str = "tolerance",
@@ -128,15 +129,13 @@ def em_iterates(
     tol: float = 0.01,
     on_iterate: Callable[[Iterate], Any] = lambda iterate: None,
 ) -> list[Iterate]:
-    """All iterates, with those weights first that bring every column to the same spread.
+    """All iterates, beginning with these weights (ones: every column has the same spread).
 
     ``path(rows, t)`` orders scaled rows, t = 0, 1, ...  It ends early when weights change by less
     than ``tol`` of the largest one.  Where a policy would drop every column, none is.
     """
-    varies = columns.spread > 0.0
-    weights = np.where(varies, 1.0, 0.0)
     found: list[Iterate] = []
-    for t in range(max_iter if varies.any() else 0):
+    for t in range(max_iter if columns.spread.any() else 0):
         order = path(columns.scaled(X, weights), t)
         found.append(_iterate(X, order, columns, residual, policy, alpha))
         on_iterate(found[-1])

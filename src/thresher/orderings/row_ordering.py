@@ -31,6 +31,7 @@ CHECKS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "ensure_all_finite": "allow-nan",
 }
+_ORDERS = 5  # found for dense rows
 _ROUGH = 1  # binary levels of the paths from which weights are learned
 _METHODS = ("tsp", *BASELINES)
 
@@ -90,12 +91,14 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     metric : {"euclidean", "squared"}, default="euclidean"
         Of steps with Gaussian residuals: "squared" is what they cost, "euclidean" gives shorter
         paths.  Laplacian ones have their own, the sum of magnitudes.
-    max_iter : int, default=5
-        Orders found, at most, the last of which is the answer; 1: all columns weigh the same.
+    max_iter : int or None, default=None
+        Orders found, at most, the last of which is the answer; 1: weights are not learned.  None: 5
+        for dense rows and 1 for sparse ones, where the rarest columns would weigh most.
     tol : float, default=0.01
         Weights that change by less than this share of the largest end the iterations.
-    scale : bool, default=True
-        Begin with columns of equal spread; False: with the columns as they are.
+    scale : bool or None, default=None
+        Begin with columns of equal spread; False: with the columns as they are.  None: True for
+        dense rows, False for sparse ones.
     sample : int or None, default=20000
         Rows by which weights are learned, at most; None: all.
     effort : float, "auto" or None, default="auto"
@@ -153,9 +156,9 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         policy: str = "tolerance",
         alpha: float = 1.1,
         metric: str = "euclidean",
-        max_iter: int = 5,
+        max_iter: int | None = None,
         tol: float = 0.01,
-        scale: bool = True,
+        scale: bool | None = None,
         sample: int | None = 20_000,
         effort: Any = "auto",
         levels: int | None = None,
@@ -188,9 +191,11 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X = self._checked(X, reset=True)
         started, seed = time.perf_counter(), seed_from(self.random_state)
         columns = Columns.of(X, self.residual)
-        if not self.scale:
-            columns = columns._replace(spread=np.where(columns.spread > 0.0, 1.0, 0.0))
-        weights = self._learned_weights(X, columns, seed, started)
+        is_sparse = hasattr(X, "indptr")
+        scales = not is_sparse if self.scale is None else self.scale
+        start = np.where(columns.spread > 0.0, 1.0, 0.0) if scales else columns.spread
+        orders = (1 if is_sparse else _ORDERS) if self.max_iter is None else self.max_iter
+        weights = self._learned_weights(X, columns, start, orders - 1, seed, started)
         rows = columns.scaled(X, weights)
         self.order_ = self._ordered(rows, seed, started)
         self.weights_, self.columns_ = weights, columns
@@ -201,7 +206,7 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self
 
     def _learned_weights(
-        self, X: Any, columns: Columns, seed: int, started: float
+        self, X: Any, columns: Columns, start: np.ndarray, orders: int, seed: int, started: float
     ) -> np.ndarray:  # fmt: skip
         """Those of the best of some rough paths through all or some of the rows."""
         if self.sample is not None and X.shape[0] > self.sample:
@@ -216,12 +221,12 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 print(f"[thresher] entropy {iterate.entropy:.4f} nats  {seconds:.1f} s", flush=True)
 
         found = em_iterates(
-            X, columns, path, residual=self.residual, policy=self.policy, alpha=self.alpha,
-            max_iter=self.max_iter - 1, tol=self.tol, on_iterate=tell,
+            X, columns, path, start, residual=self.residual, policy=self.policy, alpha=self.alpha,
+            max_iter=orders, tol=self.tol, on_iterate=tell,
         )  # fmt: skip
         self.history_ = [iterate.entropy for iterate in found]
         if not found:
-            return np.where(columns.spread > 0.0, 1.0, 0.0)
+            return start
         return min(found, key=lambda iterate: iterate.entropy).weights
 
     def _ordered(self, rows: Any, seed: int, started: float) -> np.ndarray:
@@ -256,7 +261,8 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 words = ", ".join(map(repr, known))
                 raise ValueError(f"{name} must be one of {words}, got {getattr(self, name)!r}")
         for name, least in (("alpha", 1.0), ("tol", 0.0), ("max_iter", 1)):
-            if not getattr(self, name) >= least:
+            given = getattr(self, name)
+            if not (given is None and name == "max_iter") and not given >= least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)!r}")
         if self.sample is not None and not self.sample >= 2:
             raise ValueError(f"sample must be None or at least 2, got {self.sample!r}")
