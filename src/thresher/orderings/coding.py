@@ -6,9 +6,9 @@ mean negative logarithm of the likelihood is
 
 .. math::
 
-    H_{\text{Gauss}} &= \tfrac{m}{2} \log 2\pi + \sum_j \Big( \log \sigma_j
-        + \frac{\overline{\varepsilon_j^2}}{2 \sigma_j^2} \Big), \\
-    H_{\text{Laplace}} &= \sum_j \Big( \log 2 b_j + \frac{\overline{|\varepsilon_j|}}{b_j} \Big),
+    H_{\text{Gauss}} = \frac{m}{2} \log 2\pi + \sum_j \left( \log \sigma_j
+    + \frac{\overline{\varepsilon_j^2}}{2 \sigma_j^2} \right), \qquad
+    H_{\text{Laplace}} = \sum_j \left( \log 2 b_j + \frac{\overline{|\varepsilon_j|}}{b_j} \right),
 
 a bar being the mean over the steps; the scales that minimise them are
 :math:`\sigma_j^2 = \overline{\varepsilon_j^2}` and :math:`b_j = \overline{|\varepsilon_j|}`.  (The

@@ -2,7 +2,7 @@ r"""EM-ordering: the order of the rows and the weights of the columns, in turn.
 
 .. math::
 
-    \pi \leftarrow \arg\min_\pi \sum_i \sum_j w_j^2 \big(x_{\pi(i)j} - x_{\pi(i-1)j}\big)^2,
+    \pi \leftarrow \arg\min_\pi \sum_i \sum_j w_j^2 (x_{\pi(i)j} - x_{\pi(i-1)j})^2,
     \qquad w_j \leftarrow 1 / \sigma_j(\pi),
 
 a short path through the rows, and the likeliest scales of its steps (``coding.py``); for Laplacian
