@@ -145,9 +145,13 @@ def coordinates_of(X: Any, seed: int) -> np.ndarray:
     return out / np.float32(np.sqrt(_SKETCH))
 
 
-def default_effort(n: int) -> float:
-    """Kicks for each row: a quarter of one for many rows, five for few, which take no time."""
-    return float(np.clip(_KICKS / max(n, 1), 0.25, 5.0))
+def default_effort(n: int, d: int) -> float:
+    """Kicks for each row: five for few rows, which take no time, and few for many rows.
+
+    In many dimensions a kick costs more and gains less: a million waves (21 columns) are on a path
+    0.3 % shorter with 0.25 than with 0.1.
+    """
+    return float(np.clip(_KICKS / max(n, 1), 0.25 if d <= _FEW_COLUMNS else 0.1, 5.0))
 
 
 def short_path(

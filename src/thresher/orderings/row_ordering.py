@@ -103,7 +103,7 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Rows by which weights are learned, at most; None: all.
     effort : float, "auto" or None, default="auto"
         Random attempts at a shorter path for each row: time is in proportion.  "auto": 0.25 for
-        12,000 rows and more, up to 5 for few; None: TSP-means alone.
+        many rows (0.1 if there are more than six columns), up to 5 for few; None: TSP-means alone.
     levels : int or None, default=None
         Of TSP-means: a node of the tree has up to 2^levels children.  None: half of the depth of
         the tree, at most 7.
@@ -244,7 +244,7 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return np.arange(rows.shape[0])
         if self.method != "tsp":
             return baseline(self.method, rows, seed)
-        effort = default_effort(rows.shape[0]) if self.effort == "auto" else self.effort
+        effort = default_effort(*rows.shape) if self.effort == "auto" else self.effort
         return short_path(rows, self._search(effort, self.levels, seed), tell)
 
     def _search(self, effort: float | None, levels: int | None, seed: int) -> PathSearch:
