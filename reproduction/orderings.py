@@ -59,7 +59,8 @@ TABLE_REMARKS = """\
   level) keep the noise: such a path follows it, and its steps look small. Rough paths do not.
 - How rough they are (a binary tree) was chosen among trees of one, two, three and more levels by
   FOM and dropped columns on draws of *waveform*, *wave noisy*, *madelon*, *magic*, *wine* and
-  *iris*: for these sets EM-5 is not an independent test. *adult* and *covertype* were not looked at then.
+  *iris*: for these sets EM-5 is not an independent test. *adult* and *covertype* were not looked at
+  then.
 - LK, EM-1 and EM-5 are three parts of one search here, so that their differences are those of the
   weights and of the last improvement."""
 
