@@ -28,6 +28,7 @@ CLAIMS = {
     "terms": "Weighted terms",
     "growth": "Cost and memory against rows",
     "clustering": "Clustering",
+    "orderings": "Orders of rows",
     "tuning": "Tuning",
     "budget": "The best model in 60 seconds",
     "unseen": "The race on data nobody tuned for",

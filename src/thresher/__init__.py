@@ -24,6 +24,7 @@ _HOMES = {
     "thresher.kernels": [
         "RBF", "Cosine", "Exponential", "Kernel", "Linear", "Polynomial", "Sigmoid",
     ],
+    "thresher.orderings": ["ColumnOrdering", "OrderingEvent", "RowOrdering"],
     "thresher.losses": [
         "EpsilonInsensitive", "Hinge", "Huber", "LeastSquares", "Logistic", "Loss", "ModifiedHuber",
         "Pinball", "SquaredEpsilonInsensitive", "SquaredHinge",
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
         StackFeatures,
         TermFeatures,
     )
+    from thresher.orderings import ColumnOrdering, OrderingEvent, RowOrdering
     from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2
     from thresher.race import AutoClassifier, AutoRegressor
     from thresher.registry import register
