@@ -47,6 +47,7 @@ def train(
                 raise KeyboardInterrupt  # there is no model yet
 
         training.on_progress, training.stop = on_progress, stopper.asked
+        training.on_workers = None if quiet else show.console.print
         trained = run(data, training)
     if model is not None:
         trained.training["options"] = {k: v for k, v in params.items() if _is_plain(v)}

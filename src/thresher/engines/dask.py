@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -43,6 +44,8 @@ class DaskEngine:
     def __init__(self, client: Client):
         self.client = client
         _check_versions(client)
+        # While this process looks at the data; the futures are kept, or they would be cancelled.
+        self._waking = [client.submit(_wake_up, pure=False) for _ in range(self.width)]
 
     @property
     def width(self) -> int:
@@ -169,6 +172,12 @@ def _has_dashboard() -> bool:
 
 def _versions() -> tuple[str, str]:
     return version("thresher"), ".".join(platform.python_version_tuple()[:2])
+
+
+def _wake_up() -> None:
+    """Import what tasks will need, which takes seconds."""
+    with suppress(ImportError):
+        import_module("thresher.training")
 
 
 def _check_versions(client: Client) -> None:

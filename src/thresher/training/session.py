@@ -61,6 +61,7 @@ class Training:
     ----------
     params, learner, budget, prefer, passes, holdout, memory, scan, seed, checkpoint, model, resume,
     tune, criterion, search, cv, study, cluster, shards, on_progress : as in :func:`train`
+    on_workers : told once who the workers are and where their dashboard is
     terms : classes of the user's own that a checkpoint may name
     stop : asked now and then; True ends the training at the next good place
     begun : by ``time.perf_counter``, if the clock began before the data was open
@@ -86,6 +87,7 @@ class Training:
     cluster: Any = None
     shards: int | None = None
     on_progress: Callable[[Progress], None] | None = None
+    on_workers: Callable[[str], None] | None = None
     terms: tuple[type, ...] = ()
     stop: Callable[[], bool] = lambda: False
     begun: float | None = None
@@ -209,6 +211,8 @@ def run(data: DataSet, how: Training) -> Model:
     if how.cluster is None:
         return _Run(data, how).model()
     with engine_for(how.cluster) as engine, on_disk(data) as found:
+        if how.on_workers is not None:
+            how.on_workers(engine.describe())
         return _Run(found, how, engine).model()
 
 
