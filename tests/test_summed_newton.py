@@ -21,6 +21,26 @@ def test_the_optimum(loss, offset):
     np.testing.assert_allclose(sums.coef_, whole.coef_, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("penalty", ["l1", "elastic_net"])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_sparse_optima(penalty, offset):
+    given = {"loss": "logistic", "penalty": penalty, "alpha": 0.03, "tol": 1e-9}
+    sums = LinearClassifier(solver="summed_newton", **given).fit(X + offset, Y)
+    whole = LinearClassifier(solver="proximal_newton", **given).fit(X + offset, Y)
+    assert sums.status_ is Status.CONVERGED
+    assert 0 < np.count_nonzero(sums.coef_) < 8
+    np.testing.assert_array_equal(sums.coef_ == 0.0, whole.coef_ == 0.0)
+    np.testing.assert_allclose(sums.coef_, whole.coef_, rtol=2e-3, atol=1e-6)
+
+
+def test_bounds_are_kept():
+    from thresher.penalties import Box
+
+    model = LinearClassifier("logistic", penalty=Box(0.0, 0.2), solver="summed_newton").fit(X, Y)
+    assert model.coef_.min() >= 0.0
+    assert model.coef_.max() <= 0.2
+
+
 def test_a_step_that_leads_astray_is_halved():
     """Far out, the logistic loss is so flat that Newton's full steps diverge."""
     rng = np.random.default_rng(1)

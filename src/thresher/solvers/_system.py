@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
-__all__ = ["Factored", "factored", "mirrored"]
+__all__ = ["Factored", "factored", "mirrored", "whole_hessian"]
 
 _TRACE = 1e-12  # of curvature, for directions that neither rows nor penalty hold
 _ROUNDING = 1e-15  # of a square about zero may be missing in the square about the mean
@@ -105,6 +105,16 @@ def _cholesky(S: np.ndarray) -> np.ndarray:
             return cholesky(S, lower=True)
         except LinAlgError:
             more *= 100.0
+
+
+def whole_hessian(added: np.ndarray) -> np.ndarray:
+    """The symmetric matrix of one to which each pair of features was added once, below or above the
+    diagonal, and the intercept's line and column both."""
+    d = added.shape[0] - 1
+    whole = added + added.T
+    whole[np.diag_indices_from(whole)] = np.diag(added)
+    whole[d, :d] = whole[:d, d] = added[d, :d]
+    return whole
 
 
 def mirrored(upper: np.ndarray) -> np.ndarray:

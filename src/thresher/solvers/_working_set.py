@@ -24,8 +24,8 @@ from thresher._rows import Rows
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
-    "Model", "is_dense", "model_of", "step_by_columns", "step_by_matrix", "sweeps_of",
-    "weighted_block",
+    "Model", "descend_matrix", "is_dense", "model_of", "step_by_columns", "step_by_matrix",
+    "sweeps_of", "weighted_block",
 ]  # fmt: skip
 
 _DENSE = 0.25  # share of stored elements from which on rows are taken as dense
@@ -183,7 +183,7 @@ def step_by_matrix(
         more += 0.1 * own.size / sample.size * model.diagonal
     S[np.diag_indices_from(S)] += more
     target = w.copy()
-    _descend_matrix(S, model.gradient, w, model.chosen, problem.penalty, target)
+    descend_matrix(S, model.gradient, w, model.chosen, problem.penalty, target)
     return target
 
 
@@ -211,7 +211,7 @@ def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.n
 
 
 @njit(cache=True, nogil=True)
-def _descend_matrix(S, gradient, w, chosen, penalty, target):
+def descend_matrix(S, gradient, w, chosen, penalty, target):
     """Coordinate descent with S at hand; ``target`` begins as w."""
     size = chosen.size
     product = np.zeros(size)

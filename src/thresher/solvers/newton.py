@@ -25,7 +25,7 @@ from numba import njit
 
 from thresher._random import generator
 from thresher.functions import LinearFunction
-from thresher.solvers._system import factored
+from thresher.solvers._system import factored, whole_hessian
 from thresher.solvers.base import Chunk, Near, Problem, Solver, precisions
 
 __all__ = ["Newton"]
@@ -266,11 +266,7 @@ def newton_direction(
     """Minus the inverse Hessian times the gradient; the Hessian as :func:`derivatives` adds it up,
     without the penalty."""
     d = precision.size
-    # Each pair of features was added once, below or above the diagonal: fold, then mirror.
-    full = hessian + hessian.T
-    full[np.arange(d + 1), np.arange(d + 1)] = np.diag(hessian)
-    full[d, :d] = full[:d, d] = hessian[d, :d]
-    system = factored(full, precision, problem.fit_intercept)
+    system = factored(whole_hessian(hessian), precision, problem.fit_intercept)
     direction = np.zeros(d + 1)
     direction[: system.size] = -system.solve(gradient[: system.size])
     return direction

@@ -5,11 +5,13 @@ At a point w a pass adds up, over all rows,
 .. math:: \sum_i \ell_i, \qquad \sum_i \ell_i'\,\tilde x_i, \qquad
           \sum_i \ell_i''\,\tilde x_i \tilde x_i' ,
 
-and between two passes a step is taken.  A step that did not keep its promise is halved, which costs
-a pass too.  States of different rows are added: the model is that of one machine, to rounding.
+and between two passes a step is taken: to the minimum of the quadratic model plus the penalty, by
+one direct solve where the penalty is quadratic, else by coordinate descent (proximal Newton).  A
+step that did not keep its promise is halved, which costs a pass too.  States of different rows are
+added: the model is that of one machine, to rounding.
 
 Memory is the square of the features; a pass costs O(non-zeros^2) a row, a step O(d^3).  Residual:
-half the squared Newton decrement over f, an estimate of (f - f*) / f.
+the decrease that the next step promises over f, an estimate of (f - f*) / f.
 """
 
 from __future__ import annotations
@@ -19,9 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._terms import capabilities
 from thresher.functions import LinearFunction
 from thresher.solvers._states import present
+from thresher.solvers._system import whole_hessian
+from thresher.solvers._working_set import descend_matrix
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
+from thresher.solvers.driver import penalty_value
 from thresher.solvers.least_squares import refuse_large_matrix
 from thresher.solvers.newton import derivatives, newton_direction, predict
 
@@ -43,7 +49,7 @@ class NewtonSums(NamedTuple):
     kept: np.ndarray  # the best point so far
     best: float  # the objective there; no objective is negative, so that -1 is none
     direction: np.ndarray  # from there
-    slope: float  # of the objective along it
+    slope: float  # by which the objective falls at first, all the way taken
     length: float  # share of the direction that leads to w
     decrement: float
 
@@ -51,6 +57,8 @@ class NewtonSums(NamedTuple):
 @dataclass(frozen=True)
 class SummedNewton(Solver):
     """Newton's method for rows that do not fit in memory, or lie on many machines.
+
+    Any penalty with a proximal map: with l1 the model is as sparse as proximal Newton's.
 
     Parameters
     ----------
@@ -70,7 +78,7 @@ class SummedNewton(Solver):
 
     max_features: int = 5000
     loss_needs = frozenset({"curvature"})
-    penalty_needs = frozenset({"quadratic"})
+    penalty_needs = frozenset({"prox"})
     default_passes = 50
     by_blocks = True
     sum_fields = frozenset({"value", "gradient", "hessian", "mass", "step"})
@@ -140,27 +148,66 @@ class SummedNewton(Solver):
         )
 
 
+class _Step(NamedTuple):
+    """From w to the minimum of the model there: the point, the slope towards it, the decrease."""
+
+    target: np.ndarray
+    slope: float
+    decrease: float
+
+
 def _stepped(problem: Problem, s: NewtonSums) -> NewtonSums:
     """Keep the point if it kept what was promised, and go on from it; else half the way back."""
-    precision = precisions(problem)
-    d = precision.size
-    value = s.value / s.mass + 0.5 * float(np.sum(precision * s.w[:d] ** 2))
+    value = s.value / s.mass + penalty_value(problem, s.w[:-1])
     promised = s.best + 1e-3 * s.length * s.slope + 1e-14 * abs(s.best)
     if s.best >= 0.0 and not value <= promised:
         half = 0.5 * s.length
         return _emptied(s._replace(w=s.kept + half * s.direction, length=half))
     gradient = s.gradient / s.mass
-    gradient[:d] += precision * s.w[:d]
     if not problem.fit_intercept:
-        gradient[d] = 0.0
-    direction = newton_direction(problem, s.hessian / s.mass, precision, gradient)
-    slope = float(gradient @ direction)
-    decrement = -0.5 * slope / max(value, 1e-300)
+        gradient[-1] = 0.0
+    quadratic = "quadratic" in capabilities(problem.penalty)
+    step = (_direct if quadratic else _proximal)(problem, s.w, gradient, s.hessian / s.mass)
     after = s._replace(
-        w=s.w + direction, kept=s.w.copy(), best=value, direction=direction, slope=slope,
-        length=1.0, decrement=decrement,
+        w=step.target, kept=s.w.copy(), best=value, direction=step.target - s.w, slope=step.slope,
+        length=1.0, decrement=step.decrease / max(value, 1e-300),
     )  # fmt: skip
     return _emptied(after)
+
+
+def _direct(problem: Problem, w: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> _Step:
+    """A quadratic penalty is part of the model."""
+    precision = precisions(problem)
+    gradient[:-1] += precision * w[:-1]
+    direction = newton_direction(problem, hessian, precision, gradient)
+    slope = float(gradient @ direction)
+    return _Step(w + direction, slope, -0.5 * slope)
+
+
+def _proximal(problem: Problem, w: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> _Step:
+    """Coordinate descent on the model less its intercept, which follows the weights.
+
+    With H_0 the intercept's curvature and h the mixed one, S = H - h h' / H_0 and
+    g - h g_0 / H_0 are those of the weights alone, and the intercept moves by
+    -(g_0 + h . d) / H_0.
+    """
+    whole, d = whole_hessian(hessian), w.size - 1
+    S, g, mixed, level = whole[:d, :d].copy(), gradient[:d].copy(), whole[:d, d], whole[d, d]
+    free = problem.fit_intercept and level > 0.0
+    if free:
+        S -= np.outer(mixed, mixed) / level
+        g -= mixed * (gradient[d] / level)
+    own = np.diag(whole)[:d]
+    S[np.diag_indices_from(S)] += 1e-10 * own + 1e-300  # rounding may leave too little
+    target = w.copy()
+    descend_matrix(S, g, w[:d], np.arange(d), problem.penalty, target[:d])
+    away = target[:d] - w[:d]
+    if free:
+        target[d] = w[d] - (gradient[d] + mixed @ away) / level
+    direction = target - w
+    penalties = penalty_value(problem, target[:d]) - penalty_value(problem, w[:d])
+    slope = float(gradient @ direction) + penalties
+    return _Step(target, slope, -(slope + 0.5 * float(direction @ whole @ direction)))
 
 
 def _emptied(s: NewtonSums) -> NewtonSums:
