@@ -165,7 +165,7 @@ def _check_rounds(case: Case, base: Any, rows: np.ndarray, k: int) -> None:
     zero = case.problem.n_features
     start = driver.objective(case.problem, case.chunk, np.zeros(zero, case.problem.dtype), 0.0)
     reached, wanted = case.objective(merged), case.objective(one)
-    allowed = wanted + LOSS_BY_MERGING * (start - wanted)
+    allowed = wanted + LOSS_BY_MERGING * max(start - wanted, 0.0)
     require(
         reached <= allowed,
         f"{case.name}: {k} shards reach the objective {reached}, one stream {wanted} (allowed: "

@@ -164,6 +164,8 @@ default="linear"
         the files.  The model depends on it, and not on the number of workers.
     on_progress : callable or None, default=None
         Called with a :class:`Progress` now and then.
+    on_workers : callable or None, default=None
+        Told once who the workers of a ``cluster`` are, and where their dashboard is.
 
     Returns
     -------
@@ -373,7 +375,7 @@ class _Run:
         job.catch_up(intake)
         return job
 
-    def _checkpointer(self, shards: int) -> Checkpointer | None:
+    def _checkpointer(self, shards: int = 0) -> Checkpointer | None:
         how = self.how
         if how.model is None or (how.every is None and not how.resume):
             return None
