@@ -61,7 +61,7 @@ from thresher.solvers.confidence import COMBINATIONS
 from thresher.solvers.confidence_diagonal import DiagonalConfidence
 from thresher.solvers.confidence_full import FullConfidence
 from thresher.solvers.confidence_low_rank import LowRankConfidence
-from thresher.solvers.confidence_rules import AROW, SCW, Recursive
+from thresher.solvers.confidence_rules import AROW, Recursive
 from thresher.solvers.hyperplanes import Hyperplanes
 from thresher.testing import check_solver
 
@@ -100,7 +100,6 @@ NONLINEAR = [
         for how in ways
         for rule, loss in ((AROW(r=2.0), SquaredHinge()), (Recursive(r=2.0), LeastSquares()))
     ),
-    (DiagonalConfidence(SCW(C=0.1), combine="divergence"), SquaredHinge()),
 ]
 
 
