@@ -19,7 +19,8 @@ from thresher.training import Training
 SOURCES = Path(thresher.__file__).parent
 ROOMS = (
     "thresher", "thresher.data", "thresher.functions", "thresher.kernels", "thresher.losses",
-    "thresher.maps", "thresher.penalties", "thresher.race", "thresher.registry",
+    "thresher.maps", "thresher.matchings", "thresher.penalties", "thresher.race",
+    "thresher.registry",
     "thresher.schedules", "thresher.search", "thresher.solvers", "thresher.testing",
     "thresher.views",
 )  # fmt: skip
