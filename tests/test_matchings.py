@@ -13,7 +13,7 @@ from thresher import ObjectMatching
 from thresher.matchings.assignment import best_assignment, best_few, permutation_matrix, recall
 from thresher.matchings.convex import is_degenerate, objective, soft_match
 from thresher.matchings.similarities import centred, flattened, of_unit_size, without_diagonal
-from thresher.matchings.sorting import sort_from, sorted_best, spectral_start
+from thresher.matchings.sorting import likeness, sort_from, sorted_best, spectral_start
 from thresher.matchings.spectra import Coupling, Spectrum
 from thresher.matchings.stochastic import nearest_stochastic
 
@@ -259,6 +259,29 @@ def test_exchanging_the_sets_transposes_the_match():
     assert one.probabilities_.sum(axis=1).max() < 1.01
     assert (one.match_ >= 0).sum() == 15
     assert (other.match_ >= 0).all()
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_a_part_is_found_in_the_whole(noise, exchanged):
+    X, Y, truth = copies(60, noise, d=5)
+    match = ObjectMatching(gamma=0.12).fit(*((X, Y[:40]) if exchanged else (Y[:40], X))).match_
+    if exchanged:
+        assert np.mean(match[truth < 40] == truth[truth < 40]) > 0.85
+    else:
+        assert np.mean(truth[match] == np.arange(40)) > 0.85
+
+
+def test_of_unequal_sets_the_best_choice_is_the_nearest_kernel():
+    K, L = kernels(3, 5, noise=0.5)
+    choices = [np.array(p) for p in permutations(range(5), 3)]
+    gaps = [np.sum((K - L[np.ix_(p, p)]) ** 2) for p in choices]
+    assert np.ptp([2 * likeness(K, L, p) + g for p, g in zip(choices, gaps, strict=True)]) < 1e-9
+    best = sorted_best(K, L, 300, 0)
+    assert best.objective == pytest.approx(max(likeness(K, L, p) for p in choices))
+    back = np.full(5, -1)
+    back[best.match] = np.arange(3)
+    assert likeness(L, K, back) == pytest.approx(best.objective)
 
 
 @pytest.mark.parametrize("method", ["convex", "sorting"])

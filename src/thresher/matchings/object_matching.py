@@ -18,7 +18,13 @@ from thresher.kernels.gram import gram
 from thresher.kernels.width import resolve_kernel
 from thresher.matchings.assignment import best_assignment, best_few, permutation_matrix, recall
 from thresher.matchings.convex import is_degenerate, soft_match
-from thresher.matchings.similarities import centred, flattened, of_unit_size, without_diagonal
+from thresher.matchings.similarities import (
+    around_zero,
+    centred,
+    flattened,
+    of_unit_size,
+    without_diagonal,
+)
 from thresher.matchings.sorting import sort_from, sorted_best
 from thresher.matchings.spectra import Coupling, Spectrum
 
@@ -173,13 +179,13 @@ class ObjectMatching(BaseEstimator):
         self.probabilities_ = _normalised(soft.P)
         pulls = None if allowed is None else np.where(allowed, 0.0, -_impossible(K, L))
         if self.refine:
-            K, L = without_diagonal(centred(K)), without_diagonal(centred(L))
+            K, L = map(without_diagonal, around_zero(K, L))
             self.match_ = sort_from(K, L, soft.P, pulls).match
         else:
             self.match_ = best_assignment(soft.P if pulls is None else soft.P + pulls)
 
     def _sorting(self, K: np.ndarray, L: np.ndarray, known: np.ndarray, seed: int) -> None:
-        K, L = centred(K), centred(L)
+        K, L = around_zero(K, L)
         pulls = None
         if known.size:
             allowed = _allowed(known, K.shape[0], L.shape[0])

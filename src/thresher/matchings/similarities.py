@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["centred", "flattened", "of_unit_size", "without_diagonal"]
+__all__ = ["around_zero", "centred", "flattened", "of_unit_size", "without_diagonal"]
 
 
 def of_unit_size(K: np.ndarray) -> np.ndarray:
@@ -22,6 +22,13 @@ def centred(K: np.ndarray) -> np.ndarray:
     """H K H with H = I - 11'/m: the kernel of features around their mean."""
     rows = K.mean(axis=0)
     return K - rows - rows[:, None] + rows.mean()
+
+
+def around_zero(K: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both centred; less their means only where sizes, and therefore centres, differ."""
+    if K.shape == L.shape:
+        return centred(K), centred(L)
+    return K - K.mean(), L - L.mean()
 
 
 def without_diagonal(K: np.ndarray) -> np.ndarray:

@@ -6,6 +6,10 @@ r"""Kernelized sorting: the permutation that makes two kernels most alike, by li
 With centred kernels the objective is the Hilbert-Schmidt independence criterion.  It is convex for
 positive semi-definite kernels, so that it never falls, and has many local maxima: the start
 decides.  Quadrianto, Smola, Song and Tuytelaars (2010).
+
+Where one set is larger the objective is half of :math:`-\|K - \pi L \pi'\|^2` up to a constant:
+the squares of the kernel among the chosen objects are no longer the same for every choice, and
+without them the assignments would collect whatever is similar to everything.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import numpy as np
 from thresher._random import generator
 from thresher.matchings.assignment import best_assignment, permutation_matrix
 
-__all__ = ["Sorted", "sort_from", "sorted_best", "spectral_start"]
+__all__ = ["Sorted", "likeness", "sort_from", "sorted_best", "spectral_start"]
 
 
 class Sorted(NamedTuple):
@@ -33,19 +37,29 @@ def sort_from(
 ) -> Sorted:
     """Assignments from the soft or hard matching P until the objective no longer grows.
 
-    ``pulls`` is added to the scores of pairs: large for known ones, -inf for impossible ones.
+    ``pulls`` is added to the scores of pairs: very negative for impossible ones.
     """
-    best = Sorted(best_assignment(_scores(K, P, L, pulls)), -np.inf, 0)
-    match = best.match
+    best = Sorted(np.full(K.shape[0], -1), -np.inf, 0)
     for step in range(1, most + 1):
-        P = permutation_matrix(match, L.shape[0], K.dtype)
-        slope = K[:, match >= 0] @ L[match[match >= 0]]
-        value = float(np.sum(slope[match >= 0, match[match >= 0]]))
+        scores = _scores(K, P, L)
+        match = best_assignment(scores if pulls is None else scores + pulls)
+        value = likeness(K, L, match)
         if value <= best.objective + 1e-12 * abs(best.objective):
             break
         best = Sorted(match, value, step)
-        match = best_assignment(slope if pulls is None else slope + pulls)
+        P = permutation_matrix(match, L.shape[0], K.dtype)
     return best
+
+
+def likeness(K: np.ndarray, L: np.ndarray, match: np.ndarray) -> float:
+    """The objective: tr(K pi L pi'), and what the subset of the larger set takes from it."""
+    pairs = np.flatnonzero(match >= 0)
+    K_pairs, L_pairs = K[np.ix_(pairs, pairs)], L[np.ix_(match[pairs], match[pairs])]
+    value = float(np.vdot(K_pairs, L_pairs))
+    if K.shape != L.shape:
+        larger = K_pairs if K.shape[0] > L.shape[0] else L_pairs
+        value -= 0.5 * float(np.vdot(larger, larger))
+    return value
 
 
 def sorted_best(
@@ -71,9 +85,13 @@ def spectral_start(K: np.ndarray, L: np.ndarray) -> np.ndarray:
     u, v = (np.linalg.eigh(A)[1][:, -1] for A in (K, L))
     pairs = [best_assignment(np.outer(u, sign * v)) for sign in (1.0, -1.0)]
     starts = [permutation_matrix(match, L.shape[0], K.dtype) for match in pairs]
-    return max(starts, key=lambda P: float(np.sum((K @ P) * (P @ L))))
+    return starts[int(np.argmax([likeness(K, L, match) for match in pairs]))]
 
 
-def _scores(K: np.ndarray, P: np.ndarray, L: np.ndarray, pulls: np.ndarray | None) -> np.ndarray:
-    slope = K @ P @ L
-    return slope if pulls is None else slope + pulls
+def _scores(K: np.ndarray, P: np.ndarray, L: np.ndarray) -> np.ndarray:
+    scores = K @ P @ L
+    if K.shape[0] > L.shape[0]:
+        scores -= 0.5 * ((K * K) @ P.sum(axis=1))[:, None]
+    elif K.shape[0] < L.shape[0]:
+        scores -= 0.5 * ((L * L) @ P.sum(axis=0))
+    return scores

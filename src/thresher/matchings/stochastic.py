@@ -50,6 +50,7 @@ def nearest_stochastic(
             V.T, kappa, start and Multipliers(*start[::-1]), tol
         )
         return P.T, Multipliers(rows, columns)
+    rounding = 10.0 * float(np.finfo(V.dtype).eps)
     dual = _Dual(V, 1.0 / kappa, n < m)
     place = np.concatenate(Multipliers.none(V.shape) if start is None else start)
     place = dual.with_entries(place)
@@ -63,7 +64,7 @@ def nearest_stochastic(
         for _ in range(_HALVINGS):
             trial = dual.allowed(place + length * step)
             found = dual.at(trial)
-            if found[0] <= value + 1e-4 * length * promised + 1e-15 * abs(value):
+            if found[0] <= value + 1e-4 * length * promised + rounding * abs(value):
                 break
             length /= 2.0
         place, (value, P, slope) = trial, found
