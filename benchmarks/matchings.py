@@ -1,6 +1,7 @@
 """Claim: on noisy copies, halves of images and parallel documents `ObjectMatching` finds no fewer
 right pairs than SciPy's quadratic assignment (FAQ and 2-opt) and, where POT is installed, than
-(entropic) Gromov-Wasserstein; 2,000 objects take less than a minute.
+(entropic) Gromov-Wasserstein; 2,000 objects take less than a minute
+with 300 eigenvectors of each kernel and 60 steps.
 
 Copies are 5-dimensional Gaussian points with noise of 0, 0.1 and 0.3 of their deviation, Gaussian
 kernels of median width.  FAQ starts from the barycentre, on kernels without their diagonals for
@@ -28,6 +29,7 @@ from thresher.matchings.similarities import without_diagonal
 
 SIZES, NOISES, LARGE, TWO_OPT_MOST = (40, 200, 500), (0.0, 0.1, 0.3), 2000, 100
 DEFAULT = "refined"
+QUICK = {"rank": 300, "max_iter": 60}
 METHODS = ("convex", DEFAULT, "FAQ", "FAQ, 2-opt", "entropic GW")
 LANGUAGES = (("europarl", "en", "fr"), ("europarl", "nl", "es"),
              ("libreoffice_help", "en", "fi"))  # fmt: skip
@@ -50,8 +52,8 @@ def run(sizes: tuple[int, ...] = SIZES, large: int = LARGE) -> str:
         if found[DEFAULT][0] < max(peers):
             lost.append(name)
     header = ["right pairs (CPU)", *METHODS]
-    right, cpu = _timed(_ours(refine=True), copies(large, 0.1, np.float32))
-    lines_large = [[f"{large:,} copies, noise 0.1, float32", right, seconds(cpu),
+    right, cpu = _timed(_ours(refine=True, **QUICK), copies(large, 0.1, np.float32))
+    lines_large = [[f"{large:,} copies, noise 0.1, float32, {QUICK}", right, seconds(cpu),
                     verdict(cpu < 60.0)]]  # fmt: skip
     parts = [
         (__doc__ or "").strip(),
@@ -92,9 +94,11 @@ def _methods(pair: Pair, name: str) -> dict[str, Method]:
     return methods
 
 
-def _ours(refine: bool) -> Method:
+def _ours(refine: bool, **options: int) -> Method:
+    model = ObjectMatching(kernel="precomputed", refine=refine, **options)
+
     def match(pair: Pair) -> np.ndarray:
-        return ObjectMatching(kernel="precomputed", refine=refine).fit(pair.K, pair.L).match_
+        return model.fit(pair.K, pair.L).match_
 
     return match
 

@@ -141,6 +141,19 @@ def test_centred_kernels_make_the_uniform_matrix_optimal():
     np.testing.assert_allclose(found.probabilities_, 1 / 8, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1.0, 3.0])
+def test_points_on_a_circle_are_all_alike(size):
+    angle = np.arange(7) * 2 * np.pi / 7
+    K = gaussian(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    assert is_degenerate(K, size * np.eye(7))
+    assert not is_degenerate(K, kernels(7, 7)[0])
+    term, uniform = coupled(K, size * np.eye(7)), np.full((7, 7), 1 / 7)
+    best = soft_match(term, np.inf, max_iter=2000, tol=1e-8).P
+    assert term.value(uniform) <= term.value(best) + 1e-9
+    with pytest.warns(UserWarning, match="mean nothing"):
+        ObjectMatching(kernel="precomputed").fit(K, K)
+
+
 # ---------------------------------------------------------------- assignments
 
 
@@ -332,6 +345,8 @@ def test_kernelized_sorting_with_powers():
         ({"method": "magic"}, None, "method"),
         ({"penalty": 0.0}, None, "penalty"),
         ({"power": 2.0}, None, "power"),
+        ({"power": "half"}, None, "power"),
+        ({"tol": -1.0}, None, "tol"),
         ({"starts": 0}, None, "starts"),
         ({"rank": 0}, None, "rank"),
         ({}, [(0, 9)], "row 9 of Y"),
@@ -352,5 +367,8 @@ def test_lopsided_kernels_and_wrong_truths_are_refused():
     L[1, 2] += 0.1
     with pytest.raises(ValueError, match=r"symmetric, but Y\[1, 2\]"):
         ObjectMatching(kernel="precomputed").fit(K, L)
+    found = ObjectMatching().fit(*copies(5)[:2])
     with pytest.raises(ValueError, match="shape"):
-        ObjectMatching().fit(*copies(5)[:2]).recall([0, 1])
+        found.recall([0, 1])
+    with pytest.raises(ValueError, match="n must be"):
+        found.top(0)

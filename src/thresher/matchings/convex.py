@@ -7,7 +7,7 @@ the other.  On permutations the first term is kernelized sorting's up to constan
 the matrices are doubly stochastic.  Djuric, Grbovic and Vucetic (2012).
 
 *Uncentred kernels.*  With centred ones, K1 = L1 = 0, the uniform matrix has objective zero: it is
-the optimum, and says nothing (:func:`is_degenerate`).
+the optimum, and says nothing (``is_degenerate``).
 
 *Solver.*  Alternating directions (ADMM): a proximal step of the first term, exact since the term
 is diagonal in the kernels' eigenvectors (``spectra.py``), and one of all the rest, exact too
@@ -81,11 +81,18 @@ def objective(coupling: Coupling, P: np.ndarray, penalty: float) -> float:
 
 
 def is_degenerate(K: np.ndarray, L: np.ndarray) -> bool:
-    """Whether the uniform matrix is the optimum, as with centred kernels: K1 = L1 = 0."""
-    return all(
-        float(np.linalg.norm(A.sum(axis=0))) <= 1e-6 * np.sqrt(len(A)) * float(np.linalg.norm(A))
-        for A in (K, L)
-    )
+    """Whether the uniform matrix is among the doubly stochastic optima: all rows sum to the same.
+
+    With K1 = a1 and L1 = b1 the sum of the entries of KP - PL is the same for all such P, and the
+    uniform one spreads it evenly.  So it is with centred kernels, and with those of objects that
+    are all alike in how they relate to the others (the identity, points on a circle).
+    """
+
+    def regular(A: np.ndarray) -> bool:
+        spread = float(np.ptp(A.sum(axis=0, dtype=np.float64)))
+        return spread <= 1e-6 * np.sqrt(len(A)) * float(np.linalg.norm(A))
+
+    return regular(K) and regular(L)
 
 
 def _relative(change: np.ndarray, size: np.ndarray) -> float:

@@ -166,8 +166,9 @@ class ObjectMatching(BaseEstimator):
             K, L = centred(K), centred(L)
         if is_degenerate(K, L) and not known.size and min(K.shape[0], L.shape[0]) > 1:
             warnings.warn(
-                "the kernels are centred: the uniform matrix is the convex optimum, and matches "
-                "from it mean nothing; use uncentred kernels (centre=False)",
+                "the rows of each kernel sum to the same, as those of centred kernels do: the "
+                "uniform matrix is a convex optimum, and matches from it mean nothing; use "
+                "uncentred kernels (centre=False), others, or seeds",
                 stacklevel=3,
             )
         coupling = Coupling(Spectrum.of(K, self.rank), Spectrum.of(L, self.rank))
@@ -197,6 +198,8 @@ class ObjectMatching(BaseEstimator):
     def top(self, n: int = 5) -> np.ndarray:
         """For each row of X the ``n`` likeliest rows of Y, the likeliest first."""
         check_is_fitted(self)
+        if n < 1:
+            raise ValueError(f"n must be a positive whole number, got {n!r}")
         return best_few(self.probabilities_, n)
 
     def recall(self, truth: Any, n: int = 1) -> float:
@@ -218,7 +221,10 @@ class ObjectMatching(BaseEstimator):
             raise ValueError(f"method must be 'convex' or 'sorting', got {self.method!r}")
         if not (isinstance(self.penalty, Real) and float(self.penalty) > 0.0):
             raise ValueError(f"penalty must be a positive number, got {self.penalty!r}")
-        if self.power is not None and not 0.0 < self.power <= 1.0:
+        if not (isinstance(self.tol, Real) and float(self.tol) >= 0.0):
+            raise ValueError(f"tol must be a number, zero or more, got {self.tol!r}")
+        fraction = isinstance(self.power, Real) and 0.0 < float(self.power) <= 1.0
+        if self.power is not None and not fraction:
             raise ValueError(f"power must lie in (0, 1] or be None, got {self.power!r}")
         for name in ("starts", "max_iter", "rank"):
             value = getattr(self, name)
