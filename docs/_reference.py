@@ -34,7 +34,8 @@ _CODE = (
 _PLAIN = re.compile(rf"({_CODE})|(\||(?<=\w)_(?!\w))", re.DOTALL | re.MULTILINE)
 _REMOTE = re.compile(r"""<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=["']https?:[^>]*>""")
 _ROOMS = (
-    "estimators", "maps", "orderings", "losses", "penalties", "functions", "kernels", "schedules",
+    "estimators", "maps", "orderings", "matchings", "losses", "penalties", "functions", "kernels",
+    "schedules",
     "solvers", "data", "training", "search", "race", "testing", "views",
 )  # fmt: skip
 

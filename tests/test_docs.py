@@ -19,9 +19,9 @@ from thresher.training import Training
 SOURCES = Path(thresher.__file__).parent
 ROOMS = (
     "thresher", "thresher.data", "thresher.functions", "thresher.kernels", "thresher.losses",
-    "thresher.maps", "thresher.orderings", "thresher.penalties", "thresher.race",
-    "thresher.registry", "thresher.schedules", "thresher.search", "thresher.solvers",
-    "thresher.testing", "thresher.views",
+    "thresher.maps", "thresher.matchings", "thresher.orderings", "thresher.penalties",
+    "thresher.race", "thresher.registry", "thresher.schedules", "thresher.search",
+    "thresher.solvers", "thresher.testing", "thresher.views",
 )  # fmt: skip
 
 #: of ``thresher.train``, whose options are those of ``Training``; some are for commands only

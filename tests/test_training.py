@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import pickle
 import sys
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +21,7 @@ from thresher.schedules import Constant
 from thresher.solvers import SGD, Status
 from thresher.training import Training, run
 from thresher.training.checkpoint import Every, checkpoint_path
+from thresher.training.choice import Choice
 from thresher.training.holdout import HoldOut
 from thresher.training.metrics import ClassificationMetrics, RegressionMetrics
 
@@ -345,3 +349,19 @@ def test_intervals(text, seconds, rows):
 def test_intervals_that_are_none(text):
     with pytest.raises(ValueError, match="not an interval"):
         Every.parse(text)
+
+
+def test_a_race_on_a_stream_ends_in_time(monkeypatch):
+    """The winner learns from all rows until the clock says that it is over."""
+    rows = np.random.default_rng(0).normal(size=(300_000, 3))
+    ticks = itertools.count()
+    late = SimpleNamespace(perf_counter=lambda: float(next(ticks)), monotonic=time.monotonic)
+    chosen = Choice(LinearClassifier(solver="asgd", random_state=0), "given", [])
+    monkeypatch.setattr("thresher.training.session.choose", lambda *given: chosen)
+    monkeypatch.setattr("thresher.training.session.time", late)
+    model = train(rows, (rows[:, 0] > 0).astype(int), budget=2.0, memory=1)
+    assert model.training["status"] == "OUT_OF_TIME"
+    assert model.training["held_out"]["error"] < 0.05
+    monkeypatch.setattr("thresher.training.session.time", time)
+    model = train(rows, (rows[:, 0] > 0).astype(int), budget=1e6, memory=1)
+    assert model.training["status"] == "COMPLETED"

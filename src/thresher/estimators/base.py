@@ -42,6 +42,7 @@ _SEVERITY = [
     Status.CONVERGED,
     Status.EARLY_STOPPED,
     Status.INTERRUPTED,
+    Status.OUT_OF_TIME,
     Status.MAX_ITER,
     Status.AT_BOUND,
     Status.NO_BETTER,
@@ -50,7 +51,9 @@ _SEVERITY = [
 ]
 _WARNED = _SEVERITY[_SEVERITY.index(Status.MAX_ITER) :]
 # Nothing more is to be said.
-_FINAL = (Status.INTERRUPTED, Status.ALL_ZERO, Status.DIVERGED, Status.MAX_ITER)
+_FINAL = (
+    Status.INTERRUPTED, Status.OUT_OF_TIME, Status.ALL_ZERO, Status.DIVERGED, Status.MAX_ITER,
+)  # fmt: skip
 
 _UNKNOWN = Facts()
 

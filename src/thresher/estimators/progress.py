@@ -94,8 +94,10 @@ class Progress:
             print(_line(told), flush=True)
         # Every callback is told, also after one asked to stop.
         answers = [callback(told) for callback in self.estimator.callbacks or ()]
-        if any(answers) or is_over():
+        if any(answers):
             return Status.INTERRUPTED
+        if is_over():
+            return Status.OUT_OF_TIME
         if self.patience is None or held_out is None:
             return None
         ended = self.patience.has_run_out(held_out, event.passes, event.function)
@@ -104,7 +106,7 @@ class Progress:
     def best(self, result: Result) -> Result:
         """With early stopping, the model of the best pass instead of the last."""
         kept = self.patience is not None and self.patience.best is not None
-        if not kept or result.status is Status.INTERRUPTED:
+        if not kept or result.status in (Status.INTERRUPTED, Status.OUT_OF_TIME):
             return result
         assert self.patience is not None
         return replace(result, function=self.patience.best)

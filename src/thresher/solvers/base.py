@@ -56,6 +56,7 @@ class Status(enum.Enum):
     MAX_ITER = "reached max_iter before the tolerance: raise max_iter or loosen tol"
     EARLY_STOPPED = "stopped early: the held-out score no longer improved"
     INTERRUPTED = "stopped on request; the model is usable"
+    OUT_OF_TIME = "the time was over before the passes were; the model is usable: raise the budget"
     DIVERGED = (
         "diverged: a weight overflowed or became NaN, the last finite model was kept; scale the "
         "features, lower the step size (theta) or raise alpha"

@@ -210,7 +210,7 @@ def _should_have_weights(problem: Problem, chunk: Chunk, status: Status) -> bool
     Its intercept may still be on its way; and it is all there is to say of equal targets, such as
     those of a class without rows against the rest.
     """
-    if not chunk.order.size or status in (Status.INTERRUPTED, Status.MAX_ITER):
+    if not chunk.order.size or status in (Status.INTERRUPTED, Status.OUT_OF_TIME, Status.MAX_ITER):
         return False
     return not problem.fit_intercept or bool(np.ptp(chunk.y[chunk.order]) > 0.0)
 

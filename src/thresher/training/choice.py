@@ -10,8 +10,9 @@ import numpy as np
 
 from thresher._threads import cores
 from thresher.data import Schema
-from thresher.race.capacity import rescaled
+from thresher.race.capacity import rescaled, smaller, work
 from thresher.race.contestants import contestants
+from thresher.race.outcome import Outcome
 from thresher.race.race import Race
 from thresher.race.runner import Trial
 from thresher.training.intake import Intake
@@ -62,11 +63,25 @@ def choose(
     if in_memory:
         outcome.grown(rows.size, started + budget - time.monotonic())
     else:
-        estimator.set_params(**for_all_rows(outcome.params, rows, intake))
+        params = _in_time(outcome, intake.rows, started + budget - time.monotonic())
+        estimator.set_params(**for_all_rows(params, rows, intake))
     reason = outcome.reason
     if rows.described:
         reason += f"; chosen on {rows.described}, learned from all"
     return Choice(estimator, reason, trials)
+
+
+def _in_time(outcome: Outcome, rows: int | None, seconds: float) -> dict[str, Any]:
+    """The winner's settings, with a smaller model where all rows would take too long."""
+    (winner,), params = outcome.members, dict(outcome.params)
+    assert winner.best is not None
+    pace = winner.best.seconds / work(winner.estimator, winner.best.params, winner.best.rows)
+    while rows is not None and pace * work(winner.estimator, params, rows) > seconds:
+        fewer = smaller(winner.estimator, params, rows)
+        if fewer is None:
+            break
+        params = fewer
+    return params
 
 
 def for_all_rows(params: dict[str, Any], rows: Sample, intake: Intake) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._clock import is_over
 from thresher.data import Batch, DataSet
 from thresher.engines import Engine, in_order
 from thresher.estimators.feed import Feed
@@ -92,7 +93,7 @@ class Rounds:
             nonlocal rows
             rows += learned.rows
             self.on_rows(rows)
-            if self.stop():
+            if self.stop() or is_over():
                 raise _StopAsked
 
         try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._clock import is_over
 from thresher.data import DataError
 from thresher.engines import Engine, EngineError
 from thresher.estimators.feed import stream_chunk
@@ -98,6 +99,8 @@ class _Watch:
         self.on_learning(self.job.rows_learned + rows, self.job.place.passes, 0)
 
     def after_chunk(self, passes: int) -> Status | None:
+        if is_over():
+            return Status.OUT_OF_TIME
         if self.job.in_window:
             return None
         if time.monotonic() - self._glanced > _GLANCE_SECONDS:

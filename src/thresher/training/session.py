@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from inspect import signature
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._clock import ending
 from thresher._interrupts import clean_interrupts
 from thresher.artifacts.encoding import encode, kept_parameters
 from thresher.data import Batch, DataSet, Schema, open_data
@@ -37,6 +38,7 @@ from thresher.training.tuning import Tuner, Tuning
 __all__ = ["Progress", "Training", "run", "train"]
 
 MEMORY = 1 << 30
+_LATE = 1.05  # times the budget, at which the last fit ends wherever it is
 _HELD_BYTES, _MOST_HELD = 32 << 20, 100_000
 
 
@@ -277,7 +279,11 @@ class _Run:
         if self.choice is not None and self.choice.fitted:
             self.estimator.status_ = Status.INTERRUPTED
             return Status.INTERRUPTED
-        return self._fit(intake) if in_memory else self._stream(intake)
+        with ExitStack() as timed:
+            if self.how.budget is not None:
+                end = self.started + _LATE * self.how.budget
+                timed.enter_context(ending(lambda: time.perf_counter() > end))
+            return self._fit(intake) if in_memory else self._stream(intake)
 
     def _race(self, intake: Intake, budget: float) -> Choice:
         began = time.monotonic() - (time.perf_counter() - self.started)

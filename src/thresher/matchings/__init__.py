@@ -1,0 +1,5 @@
+"""Matchings: which object of one set belongs to which of another, from similarities within each."""
+
+from thresher.matchings.object_matching import ObjectMatching
+
+__all__ = ["ObjectMatching"]
