@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from thresher.data import DataError
 from thresher.views.explorer.codes import MISSING, OTHER, code_column, code_numbers
+from thresher.views.explorer.colours import colour_tables
 from thresher.views.explorer.page import write_page
+from thresher.views.explorer.picture import map_colours, write_picture
 from thresher.views.explorer.pyramid import build_pyramid
 from thresher.views.explorer.reading import read_table
 from thresher.views.explorer.selection import differences, labels, rows_of
@@ -255,6 +257,18 @@ def test_every_order_is_one_of_all_rows_and_the_target_has_no_part(session):
         session.show("column label")
 
 
+def test_a_category_does_not_break_the_order_of_the_numbers():
+    rng = np.random.default_rng(0)
+    t = rng.permutation(np.linspace(0.0, 1.0, 600))
+    third = np.array(["low", "middle", "high"])[(t * 2.99).astype(int)]
+    table = pa.table({**{f"v{k}": np.cos(k * t) for k in range(1, 5)}, "third": third})
+    session = Session(table)
+    steps = np.abs(np.diff(t[session.order]))
+    assert np.median(steps) < 2.5 / 600
+    assert np.sum(steps > 0.1) <= 6
+    assert np.all(session.weights > 0.0)
+
+
 def test_rows_have_their_numbers_and_values(session):
     row = session.row(17)
     number = int(session.order[17])
@@ -307,6 +321,29 @@ def test_without_rows_or_columns_there_is_no_picture():
         Session(pa.table({"a": [1.0]}), "a")
     with pytest.raises(ValueError, match="no column 'z'"):
         Session(pa.table({"a": [1.0]}), "z")
+
+
+def test_a_picture_has_the_colours_of_the_cells(session, tmp_path):
+    pytest.importorskip("matplotlib")
+    colours = map_colours(session)
+    assert colours.shape == (700, 5, 3)
+    place = [c["name"] for c in session.describe()["columns"]].index("gap")
+    missing = np.isnan(session.table["gap"].to_numpy()[session.order])
+    grey = np.all(colours[:, place] == colour_tables()["number"][MISSING], axis=1)
+    np.testing.assert_array_equal(grey, missing)
+    write_picture(session, tmp_path / "map.png")
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="a picture ends in"):
+        write_picture(session, tmp_path / "map.exe")
+
+
+def test_colours_of_codes_can_be_told_apart():
+    for kind, table in colour_tables().items():
+        assert table.shape == (256, 3)
+        apart = np.abs(table[:7, None].astype(int) - table[None, :7]).sum(axis=2)
+        if kind == "category":
+            assert apart[~np.eye(7, dtype=bool)].min() > 60
+        assert np.abs(table[:MISSING].astype(int) - table[MISSING]).sum(axis=1).min() > 60
 
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from sklearn.base import clone
 
 from thresher._random import generator
 from thresher.orderings.column_ordering import ColumnOrdering
+from thresher.orderings.em import Columns
 from thresher.orderings.row_ordering import RowOrdering
 from thresher.views.explorer.codes import MISSING, CodedColumn, as_matrix
 
@@ -15,20 +17,48 @@ __all__ = ["by_column", "column_order", "row_order"]
 
 _CELLS = 2_000_000  # from which columns are ordered
 _MOST_ROWS = 2000
+_LEARNED_FROM = 20_000  # rows, at least
 
 
 def row_order(
     columns: Sequence[CodedColumn], ordering: RowOrdering
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with neighbours alike, and the weight of each column: the largest of its features."""
+    """Rows with neighbours alike, and the weight of each column.
+
+    Weights are learned from the numbers.  Categories weigh as the typical number does: steps
+    between equal ones are zero, so weights of their own would grow until they alone decide.
+    """
     n = columns[0].codes.size
     if n < 3:
         return np.arange(n), np.ones(len(columns))
     matrix, owners = as_matrix(columns)
-    fitted = ordering.fit(matrix)
-    weights = np.zeros(len(columns))
-    np.maximum.at(weights, owners, fitted.weights_[: owners.size])
-    return fitted.order_, weights
+    is_word = np.array([columns[j].is_category for j in owners], dtype=bool)
+    if not owners.size or not is_word.any():
+        fitted = ordering.fit(matrix)
+        weights = fitted.weights_[: owners.size]
+    else:
+        weights = _weights(matrix, is_word, ordering)
+        matrix *= weights / np.where(is_word, 1.0, _spreads(matrix))
+        fitted = clone(ordering).set_params(scale=False, max_iter=1).fit(matrix)
+    by_column = np.zeros(len(columns))
+    np.maximum.at(by_column, owners, weights)
+    return fitted.order_, by_column
+
+
+def _weights(matrix: np.ndarray, is_word: np.ndarray, ordering: RowOrdering) -> np.ndarray:
+    """Of all features, those of numbers learned from some rows."""
+    weights = np.ones(is_word.size)
+    if not is_word.all():
+        rows = matrix[:: max(1, matrix.shape[0] // _LEARNED_FROM)][:, ~is_word]
+        weights[~is_word] = clone(ordering).set_params(effort=None).fit(rows).weights_
+        kept = weights[~is_word][weights[~is_word] > 0.0]
+        weights[is_word] = np.median(kept) if kept.size else 1.0
+    return weights
+
+
+def _spreads(matrix: np.ndarray) -> np.ndarray:
+    spread = Columns.of(matrix).spread
+    return np.where(spread > 0.0, spread, 1.0)
 
 
 def column_order(columns: Sequence[CodedColumn], seed: int) -> np.ndarray:

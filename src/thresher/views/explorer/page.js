@@ -114,12 +114,12 @@ function strip(bytes, side, height) {
     let x = 0;
     for (let c = 0; c < CLASSES; c++) {
       const width = (bytes[c * height + i] / 255) * SIDE;
-      context.fillStyle = css(categoryColour(c));
+      context.fillStyle = css(TABLES.category[c]);
       context.fillRect(x, i, width, 1);
       x += width;
     }
     if (SIDE - x > 0.5) {
-      context.fillStyle = css(MISSING_COLOUR);
+      context.fillStyle = css(TABLES.number[MISSING]);
       context.fillRect(x, i, SIDE - x, 1);
     }
   }
@@ -239,11 +239,11 @@ function legend() {
     item.append(mark, word);
     return item;
   };
-  const items = [swatch(numberColour(0), "low"), swatch(numberColour(127), "middle"),
-    swatch(numberColour(254), "high"), swatch(MISSING_COLOUR, "missing")];
+  const items = [swatch(TABLES.number[0], "low"), swatch(TABLES.number[127], "middle"),
+    swatch(TABLES.number[254], "high"), swatch(TABLES.number[MISSING], "missing")];
   for (const side of about.sides)
     side.values.slice(0, CLASSES).forEach((value, c) =>
-      items.push(swatch(categoryColour(c), `${side.name}: ${c === CLASSES - 1 ? "(other)" : value}`)));
+      items.push(swatch(TABLES.category[c], `${side.name}: ${c === CLASSES - 1 ? "(other)" : value}`)));
   $("legend").replaceChildren(...items);
 }
 
@@ -301,7 +301,7 @@ async function scatter() {
   for (const selected of [0, 1])
     for (let i = 0; i < n; i++) {
       if (bytes[2 * n + i] !== selected || bytes[i] === MISSING || bytes[n + i] === MISSING) continue;
-      context.fillStyle = selected ? css(OKABE_ITO[1]) : "rgba(0,114,178,0.35)";
+      context.fillStyle = selected ? css(TABLES.category[1]) : "rgba(0,114,178,0.35)";
       context.fillRect((bytes[i] / 254) * (canvas.width - 3),
         (1 - bytes[n + i] / 254) * (canvas.height - 3), 3, 3);
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from thresher._files import atomic_file
+from thresher.views.explorer.colours import colour_tables
 from thresher.views.explorer.pyramid import Pyramid
 from thresher.views.explorer.session import Session
 from thresher.views.explorer.window import Window
@@ -85,4 +86,6 @@ def _filled(nonce: str, data: str) -> str:
     script = "".join(
         here.joinpath(name).read_text("utf-8") for name in ("source.js", "colours.js", "page.js")
     )
+    tables = {kind: table.tolist() for kind, table in colour_tables().items()}
+    script = script.replace("{{colours}}", json.dumps(tables))
     return page.replace("{{js}}", script).replace("{{data}}", data)
