@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thresher import RowOrdering, load_model
 from thresher.data import DataError
 from thresher.views.explorer.codes import MISSING, OTHER, code_column, code_numbers
 from thresher.views.explorer.colours import colour_tables
+from thresher.views.explorer.explore import open_session
 from thresher.views.explorer.page import write_page
 from thresher.views.explorer.picture import map_colours, write_picture
 from thresher.views.explorer.pyramid import build_pyramid
@@ -356,3 +359,66 @@ def test_a_table_beyond_memory_is_every_so_manieth_row(batch):
     assert part.stride == 4
     with pytest.raises(DataError, match="no rows"):
         read_table([], 100)
+
+
+# ---------------------------------------------------------------- from code and from the shell
+
+
+def test_an_ordering_that_is_fitted_is_taken_as_it_is():
+    X = np.random.default_rng(0).random((80, 3))
+    X[3, 1] = np.nan
+    ordering = RowOrdering(random_state=1).fit(X)
+    session = open_session(X, ordering=ordering)
+    np.testing.assert_array_equal(session.order, ordering.order_)
+    np.testing.assert_array_equal(session.weights, ordering.weights_)
+    assert [c.name for c in session.columns] == ["x1", "x2", "x3"]
+    with pytest.raises(ValueError, match="of 80 rows, the table has 79"):
+        open_session(X[1:], ordering=ordering)
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory):
+    path = tmp_path_factory.mktemp("explore") / "table.csv"
+    pa_csv.write_csv(table_of(400), path)
+    return path
+
+
+def test_the_command_writes_pages_and_pictures(thresher, csv, tmp_path):
+    html, png = tmp_path / "page.html", tmp_path / "map.png"
+    words = ("explore", csv, "-t", "label", "--ignore", "id", "--html", html, "--png", png)
+    code, out, _ = thresher(*words, "--json")
+    assert code == 0
+    assert json.loads(out) == {
+        "files": [str(html), str(png)], "rows_per_cell": 1, "rows": 400, "stride": 1,
+    }  # fmt: skip
+    assert png.stat().st_size > 1000
+    assert '"name": "gap"' in html.read_text()
+    code, out, _ = thresher(*words, "--json", "--memory", "10KB")
+    assert json.loads(out)["stride"] > 1
+
+
+def test_scores_of_a_model_stand_beside_the_map(thresher, csv, tmp_path):
+    model = tmp_path / "m.thresher"
+    trained = thresher("train", csv, "-t", "label", "--ignore", "id", "-m", model, "--quiet")
+    assert trained[0] == 0
+    loaded = load_model(model)
+    session = open_session(str(csv), "label", loaded)
+    parts = [part.scores for part in loaded.predictions(loaded.open(str(csv)))]
+    scores = np.concatenate(parts).ravel()
+    np.testing.assert_array_equal(session.scores.codes, code_numbers("score", scores).codes)
+    assert [side.name for side in session.sides] == ["label", "score"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--ignore", "nothing"), 3, "no column 'nothing'"),
+        (("--target", "nothing"), 3, "nothing"),
+        (("--port", "70000", "--no-browser"), 5, "port must be"),
+        (("--png", "map.exe"), 5, "a picture ends in"),
+    ],
+)
+def test_wrong_commands_are_answered(thresher, csv, words, code, said):
+    got, _, err = thresher("explore", csv, *words)
+    assert got == code
+    assert said in err

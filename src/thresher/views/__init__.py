@@ -1,4 +1,4 @@
-"""What people look at: reports of trained models and pictures of decision boundaries.
+"""What people look at: tables, reports of trained models, pictures of decision boundaries.
 
 Names are imported when first used; Bokeh and Matplotlib only when something is drawn.
 """
@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thresher.views.charts.boundary import plot_boundary
+    from thresher.views.explorer.explore import explore
     from thresher.views.report.build import write_report
 
-_HOME = {"plot_boundary": "charts.boundary", "write_report": "report.build"}
+_HOME = {
+    "explore": "explorer.explore",
+    "plot_boundary": "charts.boundary",
+    "write_report": "report.build",
+}
 
-__all__ = ["plot_boundary", "write_report"]
+__all__ = ["explore", "plot_boundary", "write_report"]
 
 
 def __getattr__(name: str) -> Any:

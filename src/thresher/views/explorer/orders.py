@@ -25,16 +25,19 @@ def row_order(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows with neighbours alike, and the weight of each column.
 
-    Weights are learned from the numbers.  Categories weigh as the typical number does: steps
-    between equal ones are zero, so weights of their own would grow until they alone decide.
+    An ordering that is fitted already has both.  Weights are learned from the numbers.  Categories
+    weigh as the typical number does: steps between equal ones are zero, so weights of their own
+    would grow until they alone decide.
     """
     n = columns[0].codes.size
+    if hasattr(ordering, "order_"):
+        return _given(ordering, n, len(columns))
     if n < 3:
         return np.arange(n), np.ones(len(columns))
     matrix, owners = as_matrix(columns)
     is_word = np.array([columns[j].is_category for j in owners], dtype=bool)
     if not owners.size or not is_word.any():
-        fitted = ordering.fit(matrix)
+        fitted = clone(ordering).fit(matrix)
         weights = fitted.weights_[: owners.size]
     else:
         weights = _weights(matrix, is_word, ordering)
@@ -43,6 +46,13 @@ def row_order(
     by_column = np.zeros(len(columns))
     np.maximum.at(by_column, owners, weights)
     return fitted.order_, by_column
+
+
+def _given(ordering: RowOrdering, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    if ordering.order_.size != rows:
+        raise ValueError(f"the ordering is of {ordering.order_.size} rows, the table has {rows}")
+    has_weights = ordering.weights_.size == columns
+    return ordering.order_, ordering.weights_ if has_weights else np.ones(columns)
 
 
 def _weights(matrix: np.ndarray, is_word: np.ndarray, ordering: RowOrdering) -> np.ndarray:

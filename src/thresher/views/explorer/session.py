@@ -35,6 +35,7 @@ class Session:
     scores : array or None, default=None
         A model's score of each row, shown beside the map too.
     ordering : RowOrdering or None, default=None
+        One that is fitted to these rows is taken as it is.
     title : str, default="table"
     stride : int, default=1
         Every so-manieth row of the file is in the table.
