@@ -376,6 +376,14 @@ def test_an_ordering_that_is_fitted_is_taken_as_it_is():
         open_session(X[1:], ordering=ordering)
 
 
+def test_an_ordering_draws_its_rows():
+    pytest.importorskip("matplotlib")
+    X = np.random.default_rng(0).random((80, 3))
+    axes = RowOrdering(random_state=0).fit(X).plot(X)
+    assert [label.get_text() for label in axes.get_xticklabels()].count("x2") == 1
+    assert axes.images[0].get_array().shape == (80, 3, 3)
+
+
 @pytest.fixture(scope="module")
 def csv(tmp_path_factory):
     path = tmp_path_factory.mktemp("explore") / "table.csv"

@@ -17,12 +17,12 @@ from thresher.data.record_batches import record_batches
 from thresher.orderings.row_ordering import RowOrdering
 from thresher.training import Model
 from thresher.views.explorer.page import write_page
-from thresher.views.explorer.picture import write_picture
+from thresher.views.explorer.picture import draw_picture, write_picture
 from thresher.views.explorer.reading import Read, read_table
 from thresher.views.explorer.server import Server
 from thresher.views.explorer.session import Session
 
-__all__ = ["explore", "open_session", "serve"]
+__all__ = ["explore", "open_session", "plot_ordering", "serve"]
 
 _MEMORY = 4 << 30
 
@@ -84,6 +84,11 @@ def explore(
         write_picture(session, png)
     if html is None and png is None:
         serve(session, port, browser, print)
+
+
+def plot_ordering(ordering: RowOrdering, X: Any, ax: Any = None) -> Any:
+    """The rows that an ordering was fitted to, in its order, on axes of Matplotlib."""
+    return draw_picture(open_session(X, ordering=ordering), ax)
 
 
 def serve(session: Session, port: int, browser: bool, say: Callable[[str], Any]) -> None:

@@ -72,7 +72,9 @@ async function refresh() {
 
 async function fetchPicture() {
   const finest = source.first ?? 0;
-  const level = inside(Math.floor(Math.log2(view.rows / high())), finest, about.depth - 1);
+  // Never more cells than pixels: stretched ones are seen whole, squeezed ones would be skipped.
+  const pixels = high() * (devicePixelRatio || 1);
+  const level = inside(Math.ceil(Math.log2(view.rows / pixels)), finest, about.depth - 1);
   const size = 2 ** level, step = Math.max(1, Math.floor(view.cols / wide()));
   const start = Math.floor(view.top / size);
   const stop = Math.min(Math.ceil((view.top + view.rows) / size), Math.ceil(about.rows / size));
@@ -138,7 +140,7 @@ function fitted(canvas) {
 
 function redraw() {
   const context = fitted(map);
-  context.imageSmoothingEnabled = bitmap !== null && bitmap.canvas.height > high();
+  context.imageSmoothingEnabled = false;
   if (bitmap) {
     const across = wide() / view.cols, y = yOf(bitmap.top), height = (bitmap.rows / view.rows) * high();
     context.save();
@@ -171,7 +173,7 @@ function redraw() {
 
 function drawHeads() {
   const context = fitted(heads), across = wide() / view.cols, height = heads.clientHeight;
-  const heaviest = Math.max(...about.columns.map((c) => c.weight), 1e-300);
+  const heaviest = about.columns.reduce((most, c) => Math.max(most, c.weight), 1e-300);
   const first = Math.floor(view.left), last = Math.min(Math.ceil(view.left + view.cols), about.columns.length);
   context.font = "11px system-ui, sans-serif";
   for (let j = first; j < last; j += Math.max(1, Math.floor(1 / across))) {
