@@ -65,6 +65,14 @@ def test_numbers_may_be_missing_infinite_or_all_of_it():
 
 
 @settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(-20, 20), min_size=1, max_size=400))
+def test_codes_are_the_middles_that_numpy_finds(values):
+    column = code_numbers("a", np.array(values, dtype=float))
+    sides = [np.searchsorted(column.cuts, values, side=side) for side in ("left", "right")]
+    np.testing.assert_array_equal(column.codes, sum(sides) // 2)
+
+
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(allow_nan=False, width=32), min_size=1, max_size=60))
 def test_codes_keep_the_order_of_numbers(values):
     values = np.array(values)

@@ -139,11 +139,25 @@ def test_named_rows_come_back_as_labels(server, session):
         ("/find", {"text": "#x", "column": "", "after": 0}),
         ("/find", {"text": "x", "column": "no such", "after": 0}),
         ("/points", {"x": 99, "y": 0, "ranges": []}),
+        ("/row", {"place": float("inf")}),
+        ("/row", {"place": 10**400}),
+        ("/side", {"side": 0, "level": 10**30, "start": 0, "stop": 1}),
+        ("/cuts", {"clusters": 0}),
     ],
 )
 def test_wrong_questions_are_answered_as_such(server, path, body):
     assert asked(server, "POST", path, body)[0] == 400
     assert asked(server, "POST", "/describe", {})[0] == 200
+
+
+def test_questions_without_a_bottom_are_wrong_ones(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    for path, token in (("/row", server.token), ("/bye", "")):
+        connection.request("POST", path, "[" * 500_000, {"X-Token": token})
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status in (400, 403)
+    connection.close()
 
 
 def test_requests_beyond_measure_are_not_read(server):
