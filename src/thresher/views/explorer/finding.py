@@ -18,14 +18,15 @@ def places_of(
 
     Text is found by a part of it, capitals aside; a number by its value; "#7" is the row number 7.
     """
+    found = np.zeros(order.size, bool)
     if text.startswith("#"):
-        found = np.zeros(order.size, bool)
+        if not text[1:].isdecimal():
+            raise ValueError(f"{text!r} is not the number of a row, like #7")
         row, between = divmod(int(text[1:]) - 1, stride)
         if between or not 0 <= row < order.size:
             return None
         found[row] = True
     else:
-        found = np.zeros(order.size, bool)
         for name in columns:
             found |= _having(table[name], text)
     places = np.flatnonzero(found[order])

@@ -251,7 +251,7 @@ function legend() {
 
 function described() {
   document.title = $("title").textContent = about.title;
-  const every = about.stride > 1 ? `, every ${about.stride}th row of a larger file` : "";
+  const every = about.stride > 1 ? `, one row in ${about.stride} of a larger file` : "";
   const coarse = source.first ? `; the finest cell is ${2 ** source.first} rows` : "";
   say(`${about.rows.toLocaleString()} rows, ${about.columns.length.toLocaleString()} columns${every}${coarse}`);
   $("order").replaceChildren(...about.orders.map((name) => new Option(name, name)));

@@ -12,7 +12,6 @@ import numpy as np
 
 from thresher._files import atomic_file
 from thresher.views.explorer.colours import colour_tables
-from thresher.views.explorer.pyramid import Pyramid
 from thresher.views.explorer.session import Session
 from thresher.views.explorer.window import Window
 
@@ -67,11 +66,8 @@ def _level_cells(session: Session, level: int) -> bytes:
 
 
 def _finest_level(session: Session, most_bytes: int) -> int:
-    """The first level that fits, with all that are coarser: they are as large together."""
-    pyramid: Pyramid = session.pyramid
-    width = len(pyramid.columns)
-    fits = (k for k in range(pyramid.depth) if 2 * width * pyramid.rows(k) <= most_bytes)
-    return next(fits, pyramid.depth - 1)
+    """The finest level that fits, with all that are coarser: they are as large together."""
+    return session.pyramid.level_of(most_bytes // (2 * len(session.pyramid.columns)))
 
 
 def _packed(cells: bytes) -> str:

@@ -22,9 +22,7 @@ _MOST_NAMES = 80
 def map_colours(session: Session) -> np.ndarray:
     """Red, green and blue of the whole map, of at most 2000 rows and columns of cells."""
     pyramid, order = session.pyramid, session.column_order
-    level = next(
-        (k for k in range(pyramid.depth) if pyramid.rows(k) <= _MOST_ROWS), pyramid.depth - 1
-    )
+    level = pyramid.level_of(_MOST_ROWS)
     step = -(-order.size // _MOST_COLUMNS)
     window = Window(level, 0, pyramid.rows(level), 0, order.size, step)
     width = -(-order.size // step)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numba import njit
@@ -42,6 +43,11 @@ class Pyramid:
     order: np.ndarray
     levels: dict[str, list[np.ndarray]]
 
+    @cached_property
+    def is_category(self) -> np.ndarray:
+        """Of each column."""
+        return np.array([column.is_category for column in self.columns], dtype=bool)
+
     @property
     def depth(self) -> int:
         """Number of levels, level 0 among them."""
@@ -53,9 +59,23 @@ class Pyramid:
             return self.columns[column].codes[self.order[start:stop]]
         return self.levels[layer][level - 1][column, start:stop]
 
+    def several(
+        self, level: int, layer: str, columns: np.ndarray, start: int, stop: int
+    ) -> np.ndarray:
+        """Some cells of some columns."""
+        if level > 0:
+            return self.levels[layer][level - 1][columns, start:stop]
+        rows = self.order[start:stop]
+        return np.array([self.columns[j].codes[rows] for j in columns])
+
     def rows(self, level: int) -> int:
         """Cells of a column."""
         return -(-self.order.size // 2**level)
+
+    def level_of(self, most: int) -> int:
+        """The finest level with at most so many cells in a column; the coarsest if none has."""
+        levels = range(self.depth)
+        return next((k for k in levels if self.rows(k) <= most), self.depth - 1)
 
 
 def build_pyramid(columns: list[CodedColumn], order: np.ndarray, threads: int = 1) -> Pyramid:

@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from thresher.orderings.cuts import cut_variance
 from thresher.orderings.row_ordering import RowOrdering
 from thresher.views.explorer import selection
-from thresher.views.explorer.codes import CodedColumn, code_column, code_numbers, code_table
+from thresher.views.explorer.codes import (
+    MISSING,
+    CodedColumn,
+    code_column,
+    code_numbers,
+    code_table,
+)
 from thresher.views.explorer.finding import places_of
 from thresher.views.explorer.orders import by_column, column_order, row_order
 from thresher.views.explorer.pyramid import Pyramid, build_pyramid
@@ -21,6 +28,7 @@ __all__ = ["Session"]
 
 _MOST_CLASSES = 8  # that have a colour; all others share the last
 _MOST_POINTS = 4000  # of a scatter plot
+_CUT_AMONG = 2000  # cells of a column, between which clusters are cut
 _FILE, _SIMILAR = "file", "similar"
 
 
@@ -138,11 +146,11 @@ class Session:
         if not 0 <= place < self.order.size:
             raise ValueError(f"there is no row at place {place}")
         row = int(self.order[place])
-        values = [str(self.table[c.name][row].as_py()) for c in self._visible_first()]
+        values = [str(self.table[c.name][row].as_py()) for c in self._shown()]
         scores = [] if self.scores is None else [self.scores.meaning(int(self.scores.codes[row]))]
         return {"row": row * self.stride + 1, "values": values, "scores": scores}
 
-    def _visible_first(self) -> list[CodedColumn]:
+    def _shown(self) -> list[CodedColumn]:
         """The columns of the map in their order, then the target."""
         shown = [self.columns[j] for j in self.column_order]
         return shown if self.target is None else [*shown, self.target]
@@ -184,15 +192,11 @@ class Session:
 
     def cuts(self, clusters: int) -> list[int]:
         """Places where clusters of neighbours begin, to be moved by hand."""
-        from thresher.orderings.cuts import cut_variance
-
-        clusters = min(clusters, self.order.size)
-        level = next(k for k in range(self.pyramid.depth) if self.pyramid.rows(k) <= 2000
-                     or k == self.pyramid.depth - 1)  # fmt: skip
+        level = self.pyramid.level_of(_CUT_AMONG)
         window = Window(level, 0, self.pyramid.rows(level), 0, len(self.columns))
         cells = cut_out(self.pyramid, np.arange(len(self.columns)), window).T / 254.0
-        clusters = min(clusters, cells.shape[0])
-        pieces = cut_variance(cells, np.arange(cells.shape[0]), clusters)
+        places = np.arange(cells.shape[0])
+        pieces = cut_variance(cells, places, min(clusters, places.size))
         return [int(k + 1) * 2**level for k in np.flatnonzero(np.diff(pieces))]
 
 
@@ -202,7 +206,7 @@ def _shares(
     """The share of each class among the rows of a cell; missing ones count as none."""
     rows = order[start * step : stop * step]
     classes = np.minimum(side.codes[rows], _MOST_CLASSES - 1)
-    known = side.codes[rows] != 255
+    known = side.codes[rows] != MISSING
     cell = np.arange(rows.size) // step
     height = max(stop - start, 0)
     counts = np.bincount((cell * _MOST_CLASSES + classes)[known], minlength=height * _MOST_CLASSES)

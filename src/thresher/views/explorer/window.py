@@ -57,14 +57,13 @@ def cut_out(pyramid: Pyramid, columns: np.ndarray, window: Window) -> np.ndarray
         raise ValueError(f"{height} x {width} cells are more than a page can show")
     out = np.empty((width, height), np.uint8)
     for k in range(width):
-        places = range(first + k * window.step, min(first + (k + 1) * window.step, last))
-        group = [int(columns[p]) for p in places]
-        numbers = [j for j in group if not pyramid.columns[j].is_category]
-        shown = [
-            pyramid.cells(window.level, window.layer, j, start, stop)
-            for j in (numbers or group[:1])
-        ]
-        out[k] = shown[0] if len(shown) == 1 else _mean(np.array(shown))
+        group = columns[first + k * window.step : min(first + (k + 1) * window.step, last)]
+        numbers = group[~pyramid.is_category[group]]
+        if numbers.size > 1:
+            out[k] = _mean(pyramid.several(window.level, window.layer, numbers, start, stop))
+        else:
+            j = numbers[0] if numbers.size else group[0]
+            out[k] = pyramid.cells(window.level, window.layer, j, start, stop)
     return out
 
 
