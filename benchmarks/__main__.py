@@ -30,6 +30,7 @@ CLAIMS = {
     "growth": "Cost and memory against rows",
     "clustering": "Clustering",
     "orderings": "Orders of rows",
+    "explorer": "The explorer",
     "tuning": "Tuning",
     "budget": "The best model in 60 seconds",
     "unseen": "The race on data nobody tuned for",

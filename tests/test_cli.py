@@ -16,8 +16,8 @@ from thresher.cli import warmup
 from thresher.cli.spelling import as_options
 from thresher.race.contestants import contestants
 
-COMMANDS = ("train", "predict", "evaluate", "inspect", "convert", "export", "report", "wizard",
-            "warmup", "demo")  # fmt: skip
+COMMANDS = ("train", "predict", "evaluate", "inspect", "convert", "export", "report", "explore",
+            "wizard", "warmup", "demo")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

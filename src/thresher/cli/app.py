@@ -394,6 +394,46 @@ def report(
 
 @app.command()
 @o.reading()
+def explore(
+    reading: dict[str, Any],
+    data: o.Data,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Column to show beside the map; it has no "
+                                 "part in the order.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="Model whose scores are shown beside it.")
+    ] = None,
+    ignore: Annotated[
+        list[str], typer.Option(help="Column to leave out (again for more).")
+    ] = [],
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page that needs no server, instead.")
+    ] = None,
+    png: Annotated[Path | None, typer.Option(help="Write a picture, instead.")] = None,
+    port: Annotated[int, typer.Option(help="Of the page; 0: any that is free.")] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page.")
+    ] = True,
+    memory: Annotated[
+        str, typer.Option(help="Of a larger table every second, fourth, ... row is read.")
+    ] = "4GB",
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    plugin: o.Plugin = [],
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:  # fmt: skip
+    """Look at a table as one heat map, rows and columns in an order with neighbours alike."""
+    from thresher.cli import explore as work
+
+    work.explore(
+        data, target, model, ignore, html, png, port, browser, o.parse_size(memory), seed,
+        reading, plugin, json, quiet,
+    )  # fmt: skip
+
+
+@app.command()
+@o.reading()
 def wizard(
     reading: dict[str, Any],
     data: o.Data,

@@ -1,4 +1,4 @@
-"""What people look at: reports of trained models, pictures of decision boundaries and matches.
+"""What people look at: tables, reports of trained models, pictures of boundaries and of matches.
 
 Names are imported when first used; Bokeh and Matplotlib only when something is drawn.
 """
@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thresher.views.charts.boundary import plot_boundary
     from thresher.views.charts.matching import plot_matching
+    from thresher.views.explorer.explore import explore
     from thresher.views.report.build import write_report
 
 _HOME = {
+    "explore": "explorer.explore",
     "plot_boundary": "charts.boundary",
     "plot_matching": "charts.matching",
     "write_report": "report.build",
 }
 
-__all__ = ["plot_boundary", "plot_matching", "write_report"]
+__all__ = ["explore", "plot_boundary", "plot_matching", "write_report"]
 
 
 def __getattr__(name: str) -> Any:

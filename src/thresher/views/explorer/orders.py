@@ -1,0 +1,91 @@
+"""The orders that a page can switch between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.base import clone
+
+from thresher._random import generator
+from thresher.orderings.column_ordering import ColumnOrdering
+from thresher.orderings.em import Columns
+from thresher.orderings.row_ordering import RowOrdering
+from thresher.views.explorer.codes import MISSING, CodedColumn, as_matrix
+
+__all__ = ["by_column", "column_order", "row_order"]
+
+_CELLS = 2_000_000  # from which columns are ordered
+_MOST_ROWS = 2000
+_LEARNED_FROM = 20_000  # rows, at least
+
+
+def row_order(
+    columns: Sequence[CodedColumn], ordering: RowOrdering
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with neighbours alike, and the weight of each column.
+
+    An ordering that is fitted already has both.  Weights are learned from the numbers.  Categories
+    weigh as the typical number does: steps between equal ones are zero, so weights of their own
+    would grow until they alone decide.
+    """
+    n = columns[0].codes.size
+    if hasattr(ordering, "order_"):
+        return _given(ordering, n, len(columns))
+    if n < 3:
+        return np.arange(n), np.ones(len(columns))
+    matrix, owners = as_matrix(columns)
+    is_word = np.array([columns[j].is_category for j in owners], dtype=bool)
+    if not owners.size or not is_word.any():
+        fitted = clone(ordering).fit(matrix)
+        weights = fitted.weights_[: owners.size]
+    else:
+        weights = _weights(matrix, is_word, ordering)
+        matrix *= weights / np.where(is_word, 1.0, _spreads(matrix))
+        fitted = clone(ordering).set_params(scale=False, max_iter=1).fit(matrix)
+    by_column = np.zeros(len(columns))
+    np.maximum.at(by_column, owners, weights)
+    return fitted.order_, by_column
+
+
+def _given(ordering: RowOrdering, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    if ordering.order_.size != rows:
+        raise ValueError(f"the ordering is of {ordering.order_.size} rows, the table has {rows}")
+    has_weights = ordering.weights_.size == columns
+    return ordering.order_, ordering.weights_ if has_weights else np.ones(columns)
+
+
+def _weights(matrix: np.ndarray, is_word: np.ndarray, ordering: RowOrdering) -> np.ndarray:
+    """Of all features, those of numbers learned from some rows."""
+    weights = np.ones(is_word.size)
+    if not is_word.all():
+        rows = matrix[:: max(1, matrix.shape[0] // _LEARNED_FROM)][:, ~is_word]
+        weights[~is_word] = clone(ordering).set_params(effort=None).fit(rows).weights_
+        kept = weights[~is_word][weights[~is_word] > 0.0]
+        weights[is_word] = np.median(kept) if kept.size else 1.0
+    return weights
+
+
+def _spreads(matrix: np.ndarray) -> np.ndarray:
+    spread = Columns.of(matrix).spread
+    return np.where(spread > 0.0, spread, 1.0)
+
+
+def column_order(columns: Sequence[CodedColumn], seed: int) -> np.ndarray:
+    """Numbers with neighbours alike, by some of the rows; then the categories as they come."""
+    numbers = [j for j, column in enumerate(columns) if not column.is_category]
+    others = [j for j, column in enumerate(columns) if column.is_category]
+    if len(numbers) > 2:
+        n = columns[0].codes.size
+        size = min(n, _MOST_ROWS, max(_CELLS // len(numbers), 10))
+        rows = np.sort(generator(seed, 28).choice(n, size, replace=False))
+        codes = np.column_stack([columns[j].codes[rows] for j in numbers]).astype(np.float32)
+        codes[codes == MISSING] = np.nan
+        found = ColumnOrdering(RowOrdering(max_iter=1, random_state=seed)).fit(codes).order_
+        numbers = [numbers[k] for k in found]
+    return np.array(numbers + others, dtype=np.int64)
+
+
+def by_column(column: CodedColumn, order: np.ndarray) -> np.ndarray:
+    """Rows by the codes of a column; those of equal codes stay in the order that they have."""
+    return order[np.argsort(column.codes[order], kind="stable")]
