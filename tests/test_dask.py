@@ -200,6 +200,13 @@ def test_local_workers_are_for_this_machine_alone(client):
     assert set(client.run(os.environ.get, "OMP_NUM_THREADS").values()) == {"1"}
 
 
+def test_this_process_keeps_its_environment():
+    before = dict(os.environ)
+    with engine_for(1):
+        pass
+    assert dict(os.environ) == before
+
+
 def test_estimators_travel(client):
     """What Dask's own users do: fit somewhere else."""
     model = client.submit(LinearClassifier(random_state=0).fit, X, Y).result()

@@ -7,6 +7,7 @@ worker dies is run again on another one, up to three times.
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 import uuid
@@ -126,6 +127,7 @@ def local_client(workers: int, memory: int | None = None) -> Iterator[Client]:
     if workers < 1:
         raise ValueError(f"there must be at least one worker, got {workers}")
     with (
+        _own_environment(),
         LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
             dashboard_address="127.0.0.1:0" if _has_dashboard() else None,
@@ -134,6 +136,19 @@ def local_client(workers: int, memory: int | None = None) -> Iterator[Client]:
         Client(cluster) as client,
     ):  # fmt: skip
         yield client
+
+
+@contextmanager
+def _own_environment() -> Iterator[None]:
+    """Dask sets variables of its workers in this process too, and leaves them there: whatever is
+    started later would have one thread as well."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextmanager
