@@ -178,6 +178,7 @@ def test_clusters(path, learner):
     one = train(path, cluster=Serial(), shards=1, **given)
     stream = train(path, memory=1, **given)
     assert one.function.scores(X).tobytes() == stream.function.scores(X).tobytes()
+    assert serial.evaluate(path, cluster=Careless()) == serial.evaluate(path)
     lost = serial.function.scores(X).max(axis=1).mean() / one.function.scores(X).max(axis=1).mean()
     assert lost < 1.1  # both are minus mean squared distances
 
@@ -192,6 +193,14 @@ def test_maps_are_learned_from_rows_of_all_shards(tmp_path):
     intake = survey(data, 5, hold, Careless(), lambda rows: None, whole_window=True)
     assert intake.sample.size > 0.85 * ROWS  # of fewer rows than a window all that are not held out
     assert set(intake.sample.y.tolist()) == {0.0, 1.0}
+
+
+def test_rows_of_a_stream_do_not_pile_up(path):
+    """Without a first look nobody counts what is held out no longer, and nobody keeps it."""
+    hold = HoldOut(0.5, 50, 0)
+    intake = take_in(open_data(path, target="y"), hold, 1, False, lambda rows: None)
+    rows = sum(intake.look(batch).size for batch in intake.windows())
+    assert (rows, hold.size <= 50, hold.take_back()) == (ROWS, True, [])
 
 
 def test_a_shard_with_one_class_and_more_shards_than_rows(tmp_path):

@@ -102,6 +102,12 @@ def test_rows_are_numbered_as_in_the_whole(data, n):
     assert sum(rows) == sum(b.size for b in data.chunks())
 
 
+def test_a_shard_opens_a_file_once(tmp_path):
+    pq.write_table(pa.table(TABLE), tmp_path / "a.parquet", row_group_size=90)
+    shards = open_data(tmp_path / "a.parquet", target="y").shards(3)
+    assert [len(shard.source.spans) for shard in shards] == [1, 1, 1]
+
+
 def test_a_plain_file_is_cut_into_as_many(tmp_path):
     (tmp_path / "a.csv").write_text("\n".join(csv_lines()) + "\n")
     shards = open_data(tmp_path / "a.csv", target="y").shards(10)

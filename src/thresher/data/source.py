@@ -13,7 +13,7 @@ from thresher.data.errors import BadRows, DataError
 from thresher.data.files import STDIN, Span, expand, stamp
 from thresher.data.infer import Wishes
 from thresher.data.schema import Schema
-from thresher.data.spans import TallyAll, shares
+from thresher.data.spans import TallyAll, joined, shares
 
 __all__ = ["Files", "Part", "Source", "Table", "sample_rows", "sampled_enough"]
 
@@ -104,7 +104,7 @@ class Files:
     def only(self, spans: Sequence[Span]) -> Self:
         """The same source of some spans alone."""
         part = copy(self)
-        part.spans, part.paths = spans, list(dict.fromkeys(span.path for span in spans))
+        part.spans, part.paths = joined(spans), list(dict.fromkeys(span.path for span in spans))
         return part
 
     def grouped(self, spans: Sequence[tuple[Span, int]], n: int) -> list[Part]:

@@ -19,7 +19,7 @@ from thresher.data.errors import DataError
 from thresher.data.files import STDIN, Span, is_seekable_text, text_blocks
 from thresher.data.pipes import local
 
-__all__ = ["Tally", "TallyAll", "one_by_one", "shares", "tally", "text_spans"]
+__all__ = ["Tally", "TallyAll", "joined", "one_by_one", "shares", "tally", "text_spans"]
 
 _QUOTE = 34
 _PEEK = 1 << 16  # bytes read at once in the search for the end of a line
@@ -125,6 +125,18 @@ def _numbered(spans: Iterable[tuple[Span, int]]) -> list[tuple[Span, int]]:
     for span, lines in spans:
         out.append((span._replace(first=line), lines))
         line += lines
+    return out
+
+
+def joined(spans: Sequence[Span]) -> list[Span]:
+    """Spans that follow each other in a file as one, so that it is opened once."""
+    out: list[Span] = []
+    for span in spans:
+        last = out[-1] if out else None
+        if last is not None and (last.path, last.stop) == (span.path, span.start):
+            out[-1] = last._replace(stop=span.stop)
+        else:
+            out.append(span)
     return out
 
 

@@ -122,7 +122,7 @@ def _call(packed: bytes, recipe: bytes) -> Any:
 
 
 @contextmanager
-def local_client(workers: int, memory: int | None = None) -> Iterator[Client]:
+def local_client(workers: int) -> Iterator[Client]:
     """Processes on this machine, of one thread each, that nobody else can reach."""
     if workers < 1:
         raise ValueError(f"there must be at least one worker, got {workers}")
@@ -131,7 +131,7 @@ def local_client(workers: int, memory: int | None = None) -> Iterator[Client]:
         LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
             dashboard_address="127.0.0.1:0" if _has_dashboard() else None,
-            memory_limit="auto" if memory is None else memory, env={ONE_CORE: "1"}, silence_logs=50,
+            memory_limit="auto", env={ONE_CORE: "1"}, silence_logs=50,
         ) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip

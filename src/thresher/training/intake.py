@@ -38,6 +38,7 @@ class Intake:
     begun: Iterator[Batch] | None = None  # a pass that has begun already
     looked: int = 0  # rows that have been looked at
     shards: list[DataSet] | None = None  # where workers read the rows
+    counts: bool = True  # what is looked at is counted; not in a stream that has begun
 
     def windows(self) -> Iterator[Batch]:
         if self.kept is not None:
@@ -54,7 +55,10 @@ class Intake:
         if batch.first < self.looked:
             return self.hold.mask(batch)
         self.looked = batch.first + batch.size
-        return self.hold.collect(batch)
+        held = self.hold.collect(batch)
+        if not self.counts:
+            self.hold.take_back()  # nobody else will: they must not pile up
+        return held
 
     def count(self, batch: Batch, held: np.ndarray) -> None:
         """Add the rows to learn from to what is known about them."""
@@ -140,7 +144,8 @@ def _begin(intake: Intake, batch: Batch, rest: Iterator[Batch]) -> Intake:
     if intake.class_counts is not None:
         intake.hold.begin_stream(_learned(looked, intake.hold, intake.class_counts.size))
     intake.begun = chain(looked, rest)
-    intake.kept = None
+    intake.kept, intake.counts = None, False
+    intake.hold.take_back()
     sample, d = intake.sample, intake.data.schema.n_features
     intake.moments = Moments.empty(d).updated(sample.rows, sample.weight)
     if intake.class_counts is not None and sample.y is not None:

@@ -91,7 +91,7 @@ class Model:
     def predictions(self, data: DataSet, cluster: Any = None) -> Iterator[Predicted]:
         """Predictions chunk by chunk: memory stays bounded for any number of rows.
 
-        Those of a ``cluster`` come without the rows' features.
+        Those of a ``cluster`` come without the rows' features where there is a target.
         """
         if cluster is not None:
             with engine_for(cluster) as engine, on_disk(data) as found:

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from thresher.data import DataSet
+from thresher.data import Batch, DataSet
 from thresher.data.errors import BadRows
 from thresher.engines import Engine
+from thresher.registry import TASKS
 from thresher.training.shards import shards_for
 
 __all__ = ["by_workers"]
 
 
 def by_workers(engine: Engine, model: Any, data: DataSet) -> Iterator[Any]:
-    """``model.predictions(data)``, without the rows' features, from shard after shard."""
+    """``model.predictions(data)`` from shard after shard; see there what they lack."""
     data.bad.count, data.bad.first = 0, []
     waiting: dict[int, tuple[list[Any], BadRows]] = {}
     following = 0
@@ -30,8 +31,11 @@ def by_workers(engine: Engine, model: Any, data: DataSet) -> Iterator[Any]:
 
 
 def _predict(shard: DataSet, model: Any) -> tuple[list[Any], BadRows]:
-    parts = []
-    for one in model.predictions(shard):
-        bare = one.batch._replace(matrix=np.empty((one.batch.size, 0)))
-        parts.append(one._replace(batch=bare))
+    parts = list(model.predictions(shard))
+    if TASKS[model.estimator.task].has_target:  # clusters are judged by where their rows lie
+        parts = [one._replace(batch=_bare(one.batch)) for one in parts]
     return parts, shard.bad
+
+
+def _bare(batch: Batch) -> Batch:
+    return batch._replace(matrix=np.empty((batch.size, 0)))

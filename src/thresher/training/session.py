@@ -103,9 +103,11 @@ class Training:
         if self.shards is not None and self.shards < 1:
             raise ValueError(f"shards must be at least 1, got {self.shards}")
         if self.cluster is None and self.shards is not None:
-            raise ValueError("shards are for workers: give a cluster with them")
+            raise ValueError(
+                "shards are for workers: give a cluster with them (--workers, --scheduler)"
+            )
         if self.cluster is not None and not self.scan:
-            raise ValueError("workers look at all rows before they learn: scan cannot be False")
+            raise ValueError("workers look at all rows before they learn: leave scan as it is")
         if abs(self.seed) >= 2**63:
             raise ValueError(f"seed must be below 2^63, got {self.seed}")
         if self.model is None and (self.every or self.resume):
