@@ -10,7 +10,7 @@ import os
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +26,6 @@ __all__ = ["Elsewhere"]
 _loaded: dict[str, Evaluation] = {}  # on a worker: the last evaluation that it was asked about
 
 
-class _Where(NamedTuple):
-    path: str
-
-
 class Elsewhere(Evaluation):
     """An evaluation whose fits are an engine's tasks; its rows go to a file in ``folder``."""
 
@@ -40,11 +36,11 @@ class Elsewhere(Evaluation):
     ):  # fmt: skip
         super().__init__(estimator, X, y, folds, criterion, weight, share, seed, sharing=False)
         self.engine, self.folder = engine, folder
-        self._where = _Where(os.path.join(folder, f"{uuid.uuid4().hex}.rows-and-folds"))
+        self._path = os.path.join(folder, f"{uuid.uuid4().hex}.rows-and-folds")
         self._write()
 
     def score(self, params: dict[str, Any], fold: int, number: int | None = None) -> Score:
-        ((_, score),) = self.engine.run(_score, [(params, fold)], self._where)
+        ((_, score),) = self.engine.run(_score, [(params, fold)], self._path)
         return score
 
     def thinned(self, share: float) -> Evaluation:
@@ -59,24 +55,24 @@ class Elsewhere(Evaluation):
         import cloudpickle  # comes with Dask, which is there where there are workers
 
         rows = self.estimator, self.X, self.y, self.folds, self.criterion, self.weight
-        with atomic_file(self._where.path) as file:
+        with atomic_file(self._path) as file:
             cloudpickle.dump((rows, self.seed), file)
 
 
-def _score(recipe: tuple[dict[str, Any], int], where: _Where) -> Score:
-    return _evaluation(where).score(*recipe)
+def _score(recipe: tuple[dict[str, Any], int], path: str) -> Score:
+    return _evaluation(path).score(*recipe)
 
 
-def _evaluation(where: _Where) -> Evaluation:
-    if where.path not in _loaded:
+def _evaluation(path: str) -> Evaluation:
+    if path not in _loaded:
         import cloudpickle
 
-        if not Path(where.path).exists():
-            raise DataError(f"a worker cannot see {where.path}: the machines must share the folder")
-        rows, seed = cloudpickle.loads(Path(where.path).read_bytes())
+        if not Path(path).exists():
+            raise DataError(f"a worker cannot see {path}: the machines must share the folder")
+        rows, seed = cloudpickle.loads(Path(path).read_bytes())
         _loaded.clear()
         estimator, X, y, folds, criterion, weight = rows
-        _loaded[where.path] = Evaluation(
+        _loaded[path] = Evaluation(
             estimator, X, y, folds, criterion, weight, seed=seed, sharing=False
         )
-    return _loaded[where.path]
+    return _loaded[path]
