@@ -319,6 +319,18 @@ def test_a_file_that_changes(tmp_path):
         list(data.chunks())
 
 
+def test_a_mapped_file_that_changes(tmp_path):
+    """Reading on in an Arrow file that became shorter would end the process."""
+    path = tmp_path / "a.feather"
+    pd.DataFrame({"a": np.arange(50_000.0), "y": np.arange(50_000) % 2}).to_feather(path)
+    chunks = open_data(path, target="y", block_bytes=1000).chunks(rows=10)
+    next(chunks)
+    with path.open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(DataError, match="has changed while it was read"):
+        list(chunks)
+
+
 def test_damaged_tables(tmp_path):
     frame = pd.DataFrame({"a": np.random.default_rng(0).normal(size=5000), "y": 1})
     for kind in ("parquet", "feather"):

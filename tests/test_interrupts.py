@@ -32,6 +32,7 @@ from thresher._threads import lingering
 from thresher.cli import predict as predict_command
 from thresher.cli import show
 from thresher.race.race import Race
+from thresher.solvers import driver
 
 INTERRUPTED = 130
 LEARNERS = ["linear", "joint", "kernel", "forest", "budgeted", "hyperplanes", "confidence"]
@@ -263,3 +264,32 @@ def test_interrupts_at_random_moments():
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_many_interrupts_at_random_moments(learner):
     check_interrupts(100, learner)
+
+
+# ---------------------------------------------------------------- passes in pieces
+
+
+@pytest.mark.parametrize("solver", ["asgd", "pegasos", "rda", "fobos", "asset"])
+def test_a_pass_in_pieces_leaves_no_trace(solver, monkeypatch):
+    """Ctrl-C waits for compiled code: passes are cut by the clock, and the model must not know."""
+    X, y = make_data(5000, 8)
+    sizes = []
+
+    def fit(moment):
+        monkeypatch.setattr(driver, "_MOMENT", moment)
+        model = LinearClassifier("hinge", solver=solver, alpha=1e-3, max_iter=2, random_state=0)
+        return model.fit(X, y)
+
+    update = driver.Stream.update
+
+    def counted(self, chunk):
+        sizes.append(chunk.order.size)
+        update(self, chunk)
+
+    monkeypatch.setattr(driver.Stream, "update", counted)
+    short = fit(0.0)
+    assert max(sizes) == 1024
+    assert sum(sizes) == 10_000
+    sizes.clear()
+    assert np.array_equal(fit(1e9).coef_, short.coef_)
+    assert max(sizes) > 1024

@@ -308,7 +308,7 @@ def test_nested_parameters():
         ),
         ({"colour": 1}, "Invalid parameter 'colour'"),
         ({"alpha__x": 1}, "only loss, penalty, solver have parameters of their own"),
-        ({"solver__gamma": 1.0}, "solver='auto' is unknown"),
+        ({"solver__gamma": 1.0}, "name the solver whose gamma is to be set"),
         ({"loss__tau": 2.0}, r"tau must lie in \[0, 1\]"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import pickle
+import re
 import sys
 import time
 from types import SimpleNamespace
@@ -233,6 +234,27 @@ def test_a_solver_that_needs_all_rows_says_so(table):
         train(X)
     with pytest.raises(TypeError, match="schedule must be a Schedule"):
         train(X, y, params={"solver": "sgd", "solver__schedule": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("learner", "params", "message"),
+    [
+        ("hyperplanes", {"loss": "logistic"}, "it always learns with hinge"),
+        ("kmeans", {"loss": "hinge"}, "'kmeans' does not let its loss be chosen: it has none"),
+        ("linear", {"aplha": 1.0}, "has no option 'aplha': did you mean 'alpha'?"),
+        ("linear", {"colour__hue": 1.0}, "has no option 'colour__hue'"),
+        ("linear", {"solver__batch": 3}, "name the solver whose batch is to be set"),
+    ],
+)
+def test_options_that_a_learner_does_not_have(table, learner, params, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        train(*table, learner=learner, params=params)
+
+
+def test_the_loss_that_a_learner_has_anyway_may_be_named(table):
+    named = train(*table, learner="hyperplanes", params={"loss": "hinge"})
+    plain = train(*table, learner="hyperplanes")
+    assert named.training["held_out"] == plain.training["held_out"]
 
 
 def test_divergence_leaves_a_finite_model_and_advice(table):

@@ -14,7 +14,7 @@ from thresher.data.arrow_cells import needed_columns, raw_table
 from thresher.data.batch import Batch
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import DataError
-from thresher.data.files import BLOCK_BYTES, Span, open_remote
+from thresher.data.files import BLOCK_BYTES, Span, open_remote, stamp
 from thresher.data.infer import Wishes, infer_table
 from thresher.data.pipes import local
 from thresher.data.schema import Schema
@@ -227,8 +227,13 @@ class ArrowSource(_TableFiles):
         return [batch.num_rows for batch in _record_batches(file)]
 
     def _batches_of(self, file: Any, columns: list[str], span: Span) -> Iterator[pa.RecordBatch]:
+        # A process that reads mapped memory of a file which somebody makes shorter is killed.
+        # Copies would not do: a batch may be the whole file.
+        opened = stamp(span.path)
         for batch in islice(_record_batches(file), span.start, span.stop):
             for start in range(0, batch.num_rows, self._batch_rows()):
+                if stamp(span.path) != opened:
+                    raise DataError(f"{span.path} has changed while it was read")
                 yield batch.slice(start, self._batch_rows())
 
 

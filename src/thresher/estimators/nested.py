@@ -57,7 +57,13 @@ class NestedParameters(BaseEstimator):
                 f"Invalid parameter {name!r} for estimator {self}: "
                 f"only {', '.join(known)} have parameters of their own"
             )
-        term = resolve(self.named(name), _BASES[name], name)
+        value = self.named(name)
+        if value == "auto":
+            raise ValueError(
+                f"{name}='auto' is chosen while learning: name the {name} whose "
+                f"{min(fields)} is to be set"
+            )
+        term = resolve(value, _BASES[name], name)
         known = sorted(f.name for f in dataclasses.fields(term))
         fields = _gathered(term, fields)
         unknown = sorted(set(fields) - set(known))

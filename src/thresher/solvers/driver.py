@@ -7,6 +7,7 @@ Rows come in chunks, pass after pass, from whoever has them: one chunk a pass fr
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 ORDERS = ("shuffle", "sequential", "sampled")
+_MOMENT = 0.3  # seconds
 
 
 class Event(NamedTuple):
@@ -217,17 +219,37 @@ def _should_have_weights(problem: Problem, chunk: Chunk, status: Status) -> bool
 
 @dataclass
 class InMemory:
-    """Passes over rows in memory: each a chunk, or some twenty pieces of it for a trace."""
+    """Passes over rows in memory: a chunk each where the solver needs all rows, else in pieces."""
 
     stream: Stream
     chunk: Chunk
     plan: Plan
+    #: rows of a piece, grown to what a moment suffices for
+    piece: int = 1024
 
     def __iter__(self) -> Iterator[Iterator[Chunk]]:
         solver, plan = self.stream.solver, self.plan
         for order in _orders(solver, self.stream.problem.seed, self.chunk.order, plan):
-            fine = plan.trace and solver.streaming
-            yield (self.chunk._replace(order=part) for part in _parts(order, solver.seam, fine))
+            if plan.trace and solver.streaming:
+                parts = _twenty(order, solver.seam)
+            elif solver.by_rows and not solver.by_blocks:
+                parts = self._short(order)
+            else:
+                parts = iter([order])
+            yield (self.chunk._replace(order=part) for part in parts)
+
+    def _short(self, order: np.ndarray) -> Iterator[np.ndarray]:
+        """Pieces of some tenths of a second: Ctrl-C waits for compiled code to return.
+
+        They are cut at seams, so that the clock does not change a model.
+        """
+        seam, start = self.stream.solver.seam, 0
+        while start < order.size:
+            stop, began = start + math.ceil(self.piece / seam) * seam, time.perf_counter()
+            yield order[start:stop]
+            if self.piece < order.size and time.perf_counter() - began < 0.5 * _MOMENT:
+                self.piece = 2 * self.piece
+            start = stop
 
 
 def _orders(solver: Solver, seed: int, rows: np.ndarray, plan: Plan) -> Iterator[np.ndarray]:
@@ -257,11 +279,8 @@ def pass_order(rows: np.ndarray, order: str, seed: int, number: int) -> np.ndarr
     return rows[generator(seed, 2, number).integers(rows.size, size=rows.size)]
 
 
-def _parts(order: np.ndarray, seam: int, fine: bool) -> Iterator[np.ndarray]:
-    """Whole passes, or up to twenty pieces of each (cut at seams) for a trace."""
-    if not fine:
-        yield order
-        return
+def _twenty(order: np.ndarray, seam: int) -> Iterator[np.ndarray]:
+    """Up to twenty pieces of a pass, for a trace."""
     size = max(1, math.ceil(order.size / (20 * seam))) * seam
     for start in range(0, order.size, size):
         yield order[start : start + size]

@@ -502,12 +502,30 @@ def _estimator(schema: Schema, task: str, how: Training) -> Any:
     elif how.prefer != "accuracy":
         raise ValueError("prefer is about a race: give a budget with it")
     estimator = LEARNERS.estimator(how.learner, task)()
-    params = {"random_state": how.seed, **how.params}
+    params = {"random_state": how.seed, **_own_params(estimator, task, how)}
     params.setdefault("scale", schema.is_table or schema.layout == "dense")
     estimator.set_params(**params)
     if how.tuning is not None:
         how.tuning.check(estimator, task, how.every is not None or how.resume)
     return estimator
+
+
+def _own_params(estimator: Any, task: str, how: Training) -> dict[str, Any]:
+    """The parameters that were asked for, without a loss that the learner has anyway."""
+    known = estimator.get_params(deep=False)
+    own = LEARNERS[how.learner].losses.get(task, ())
+    asked = dict(how.params)
+    if "loss" in asked and "loss" not in known:
+        if asked["loss"] not in own:
+            always = f"it always learns with {' or '.join(own)}" if own else "it has none"
+            raise ValueError(f"learner={how.learner!r} does not let its loss be chosen: {always}")
+        del asked["loss"]
+    for name in asked:
+        if name.partition("__")[0] not in known:
+            raise ValueError(
+                f"learner={how.learner!r} has no option {name!r}: {nearest(name, sorted(known))}"
+            )
+    return asked
 
 
 @contextmanager
