@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
 
 from thresher import (
     BoostedFeatures,
@@ -30,7 +31,9 @@ WEIGHT = RNG.integers(0, 4, 400).astype(float)
 
 def peer(y):
     cls = HistGradientBoostingRegressor if y is TARGET else HistGradientBoostingClassifier
-    return cls(max_iter=12, early_stopping=False, max_bins=63, random_state=0)
+    return cls(
+        max_iter=12, early_stopping=False, max_bins=63, l2_regularization=0.1, random_state=0
+    )
 
 
 def ours(y, **params):
@@ -66,6 +69,36 @@ def test_parts_give_the_same_trees(rows):
         parts = BoostedFeatures(random_state=0).learn(X, y)
     for one, other in zip(whole.trees_, parts.trees_, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_rare_class_does_not_spoil_the_others():
+    """Leaves of few rows without a penalty take ever longer steps."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 4))
+    y = 2 * (X[:, 0] > 0) + (X[:, 1] > 0)
+    by_third = np.argsort(X[:, 2])
+    y[by_third[:15]], y[by_third[-15:]] = 4, 5
+
+    def error(ridge):
+        model = KernelClassifier(map=BoostedFeatures(ridge=ridge, random_state=0))
+        return 1.0 - model.fit(X[:3000], y[:3000]).score(X[3000:], y[3000:])
+
+    assert error(0.1) < 0.02
+    with pytest.warns(ConvergenceWarning, match="no better than a constant"):
+        assert error(0.0) > 0.1
+
+
+def test_categories_are_one_column_to_the_trees():
+    city = RNG.integers(0, 7, 400)
+    rows = np.hstack([X, np.eye(7)[city]])
+    y = np.isin(city, (1, 2, 5)) ^ (X[:, 0] > 0)
+    made = BoostedFeatures(12, random_state=0).learn(rows, y.astype(np.int64))
+    assert made.bundles_.width == 6
+    plain = BoostedFeatures(12, bundle=False, random_state=0).learn(rows, y.astype(np.int64))
+    assert plain.bundles_ is None
+    together = BoostedFeatures(12, bundle=False, random_state=0)
+    together.learn(made.bundles_.rows(rows), y.astype(np.int64))
+    np.testing.assert_array_equal(made.trees_.threshold, together.trees_.threshold)
 
 
 def test_what_was_grown_in_time_is_a_model():

@@ -49,7 +49,7 @@ def added_fields(name: str) -> Json:
 
 
 #: what maps learned besides since files of version 2 were written
-_ADDED_STATE: dict[str, Json] = {"forest": {"bundles_": None}}
+_ADDED_STATE: dict[str, Json] = {"forest": {"bundles_": None}, "boosted": {"bundles_": None}}
 
 
 def added_state(name: str) -> Json:

@@ -34,7 +34,6 @@ from thresher._random import generator
 from thresher._threads import threads
 from thresher.dimensions import Float, Int
 from thresher.kernels.matrices import canonical
-from thresher.maps.bundles import bundled
 from thresher.maps.leaves import (
     LeafFeatures,
     Trees,
@@ -101,7 +100,6 @@ class ForestFeatures(LeafFeatures):
     """
 
     additive = True
-    state_names = ("trees_", "bundles_")
     few, least = 100, 8
     contestants = (
         Contestant(
@@ -143,8 +141,7 @@ class ForestFeatures(LeafFeatures):
         from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor  # slow to import
 
         self.refuse_blurred(X)
-        self.bundles_ = bundled(X, y) if self.bundle else None
-        X = X if self.bundles_ is None else self.bundles_.rows(X)
+        X = self._bundled(X, y)
         options, seed = self._checked_options(X.shape[1]), self._seed()
         X, levels = _for_growing(X, seed, self.stretch)
         cls = ExtraTreeRegressor if y.dtype.kind == "f" else ExtraTreeClassifier

@@ -21,7 +21,7 @@ from thresher._threads import threads
 from thresher.functions.base import require
 from thresher.kernels.gram import blocks
 from thresher.maps.base import Circumstances, FeatureMap
-from thresher.maps.bundles import Bundles
+from thresher.maps.bundles import Bundles, bundled
 from thresher.solvers import DualDescent, Solver
 from thresher.solvers.base import takes
 
@@ -130,10 +130,11 @@ class LeafFeatures(FeatureMap):
     by_entries = True
     uses_kernel = False
     unit = "leaves"
-    state_names: ClassVar[tuple[str, ...]] = ("trees_",)
+    state_names: ClassVar[tuple[str, ...]] = ("trees_", "bundles_")
     n_jobs: int | None
+    bundle: bool
     trees_: Trees
-    bundles_: Bundles | None = None  # of columns, where the map makes such
+    bundles_: Bundles | None
 
     def _grown_with(self, y: np.ndarray | None) -> np.ndarray:
         if y is None:
@@ -142,6 +143,11 @@ class LeafFeatures(FeatureMap):
                 "but the target y is None"
             )
         return y
+
+    def _bundled(self, X: Any, y: np.ndarray) -> Any:
+        """The rows as the trees see them: categories may be one column."""
+        self.bundles_ = bundled(X, y) if self.bundle else None
+        return X if self.bundles_ is None else self.bundles_.rows(X)
 
     def needs_units(self, X: Any) -> bool:
         return blurred_column(X) is not None
