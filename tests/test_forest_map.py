@@ -15,6 +15,7 @@ from thresher import (
     save_model,
     train,
 )
+from thresher._clock import ending
 from thresher._random import generator
 from thresher._seed import seed_from
 from thresher.maps import BoostedFeatures, forest, leaves
@@ -181,6 +182,14 @@ def test_threads_change_nothing():
 
 
 # ---------------------------------------------------------------- features and scores
+
+
+def test_a_forest_that_runs_out_of_time_is_a_smaller_one():
+    whole = ForestFeatures(12, random_state=0).learn(X, Y).trees_
+    with ending(lambda: True):
+        part = ForestFeatures(12, n_jobs=2, random_state=0).learn(X, Y).trees_
+    assert part.roots.size == ForestFeatures.least
+    np.testing.assert_array_equal(part.threshold, whole.threshold[: part.threshold.size])
 
 
 def test_the_kernel_is_the_share_of_trees_where_rows_meet():

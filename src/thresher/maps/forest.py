@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._clock import is_over, passed_on
 from thresher._random import generator
 from thresher._threads import threads
 from thresher.dimensions import Float, Int
@@ -146,7 +147,9 @@ class ForestFeatures(LeafFeatures):
         X, levels = _for_growing(X, seed, self.stretch)
         cls = ExtraTreeRegressor if y.dtype.kind == "f" else ExtraTreeClassifier
 
-        def grown(number: int) -> Any:
+        def grown(number: int) -> Trees | None:
+            if number >= self.least and is_over():
+                return None
             rng = generator(seed, 24, number)
             tree = cls(**options, random_state=int(rng.integers(2**31)))
             part, targets = X, y
@@ -156,8 +159,8 @@ class ForestFeatures(LeafFeatures):
             return _table(tree.fit(part, targets, check_input=False).tree_)
 
         with ThreadPoolExecutor(threads(self.n_jobs)) as pool:
-            trees = joined(list(pool.map(grown, range(_usual_trees(self.n_components)))))
-        self.trees_ = _in_units(trees, levels)
+            trees = list(pool.map(passed_on(grown), range(_usual_trees(self.n_components))))
+        self.trees_ = _in_units(joined([tree for tree in trees if tree is not None]), levels)
         return self
 
     def _checked_options(self, d: int) -> dict[str, Any]:
