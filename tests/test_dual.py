@@ -237,11 +237,10 @@ def test_steps_time_and_monitors_end_it():
 
 def test_rounding_that_keeps_it_from_the_tolerance_ends_it():
     class Rough(GramColumns):
-        def fill(self, rows, table, places, start, stop):  # other values each time
-            super().fill(rows, table, places, start, stop)
-            table[places] *= 1.0 + 1e-3 * RNG.normal(size=(places.size, self.size))
+        def block(self, rows, others, out):
+            super().block(rows, others, out)
+            out *= 1.0 + RNG.normal(size=out.shape)
 
-    problem = classification(10.0, Rough(K))
-    found = solve_dual(problem, tol=1e-7, working=40, max_steps=5000, memory=3 * 480)
+    found = solve_dual(classification(10.0, Rough(K)), tol=1e-6, working=40, max_steps=5000)
     assert found.status is Status.MAX_ITER
     assert found.steps < 1000
