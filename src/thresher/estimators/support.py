@@ -577,3 +577,16 @@ def _deviation(y: np.ndarray, weight: np.ndarray | None) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         found = math.sqrt(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
     return found if 0.0 < found < math.inf else 1.0
+
+
+def imported(found: Any) -> SupportVectorClassifier | SupportVectorRegressor:
+    """A fitted estimator around a machine that LIBSVM learned (``artifacts.libsvm``)."""
+    estimator: Any = SupportVectorRegressor(kernel=found.function.kernel)
+    if found.labels is not None:
+        estimator = SupportVectorClassifier(kernel=found.function.kernel)
+        estimator.classes_ = found.labels
+    estimator.function_ = found.function
+    estimator.n_features_in_ = found.function.features
+    estimator.n_iter_, estimator.status_ = 0, Status.COMPLETED
+    estimator.solver_, estimator.penalty_ = KernelDual(), L2(0.0)
+    return estimator
