@@ -8,10 +8,11 @@ from scipy import sparse
 from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.svm import SVC, SVR, NuSVC, NuSVR
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 from thresher import (
     RBF,
+    OneClassMachine,
     Polynomial,
     Sigmoid,
     SupportVectorClassifier,
@@ -101,6 +102,19 @@ def test_regression(nu):
     if nu is not None:
         outside = np.abs(ours.predict(SICK) - DISEASE) > ours.epsilon_ * 1.001
         assert np.average(outside, weights=weight) <= nu + 0.01
+
+
+@pytest.mark.parametrize("weight", [None, 1.0 + np.arange(600) % 2])
+def test_one_class(weight):
+    ours = OneClassMachine(nu=0.2, gamma=0.05, tol=1e-4).fit(X[:600], sample_weight=weight)
+    theirs = OneClassSVM(nu=0.2, gamma=0.05, tol=1e-4).fit(X[:600], sample_weight=weight)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
+    np.testing.assert_allclose(ours.offset_, theirs.offset_[0], rtol=1e-4)
+    new = X[600:]  # support vectors lie on the boundary itself
+    assert np.mean(ours.predict(new) == theirs.predict(new)) > 0.995
+    np.testing.assert_allclose(ours.score_samples(X), ours.decision_function(X) + ours.offset_)
+    with pytest.raises(ValueError, match="nu must lie in"):
+        OneClassMachine(nu=0.0).fit(X)
 
 
 # ---------------------------------------------------------------- least squares

@@ -189,8 +189,8 @@ def _sorted(
     starts = np.concatenate([[0], np.cumsum(counts)])
     if k == 2:
         sign = 1.0 if labels[0] > labels[1] else -1.0
-        function = SupportFunction(kernel, vectors, sign * coef, -sign * rho)
-        return LibsvmModel(function, labels[order], kind)
+        two = SupportFunction(kernel, vectors, sign * coef, -sign * rho)
+        return LibsvmModel(two, labels[order], kind)
     number = {pair: p for p, pair in enumerate((i, j) for i in range(k) for j in range(i + 1, k))}
     rows = np.concatenate([np.arange(starts[c], starts[c + 1]) for c in order])
     out, intercept = np.zeros((k - 1, rows.size)), np.zeros(k * (k - 1) // 2)

@@ -57,7 +57,7 @@ _INDEFINITE = (
 class SupportVectorModel(Learner):
     """What the two share: parameters, the kernel, memory, and what becomes of the solutions."""
 
-    scales = ("relevance",)
+    scales: tuple[str, ...] = ("relevance",)
     alpha_per_row = False  # C is one row's
     optional_record = (*Learner.optional_record, "loo_error_", "violation_")
     support_vectors_ = view("vectors", "In the units of ``shift_`` and ``scale_``.")
@@ -81,7 +81,7 @@ class SupportVectorModel(Learner):
         usual = inspect.signature(type(self)).parameters
         for name in ("C", "tol", "memory"):
             value = getattr(self, name)
-            if value is None and usual[name].default is None:
+            if value is None and name in usual and usual[name].default is None:
                 continue
             if not (isinstance(value, int | float | np.number) and 0.0 < value < math.inf):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
