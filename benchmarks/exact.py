@@ -1,8 +1,8 @@
 """Claim: exact kernel machines take a fraction of LIBSVM's time, with the same models.
 
-``SupportVectorClassifier``, ``SupportVectorRegressor`` and ``OneClassMachine`` against scikit-learn's
-``SVC``, ``SVR`` and ``OneClassSVM`` (LIBSVM) with the same C, width, tolerance (0.001) and cache (500
-MB), by CPU seconds of one thread; widths without a number are the median heuristic's.  Objectives
+``SupportVectorClassifier``, ``SupportVectorRegressor`` and ``OneClassMachine`` against
+scikit-learn's ``SVC``, ``SVR`` and ``OneClassSVM`` (LIBSVM) with the same C, width, tolerance
+(0.001) and cache (500 MB), by CPU seconds of one thread; widths without a number are the median heuristic's.  Objectives
 are those of the dual problem, both evaluated by the same code; predictions are compared on up to
 2,000 test rows, each by its own ``predict`` (LIBSVM's votes with ties broken as ours).
 
@@ -228,6 +228,6 @@ def _large() -> str:
     return (
         f"100,000 rows of covtype, C=32, columns kept in 1 GB: {seconds(cpu)} of one core, "
         f"{model.n_iter_} working sets, {model.support_vectors_.shape[0]:,} support vectors, "
-        f"status {model.status_.name}, test error {error:.2f} %; peak memory {peak / 2**20:.2f} GiB "
-        f"({before / 2**20:.2f} GiB before the fit)."
+        f"status {model.status_.name}, test error {error:.2f} %; peak memory "
+        f"{peak / 2**20:.2f} GiB ({before / 2**20:.2f} GiB before the fit)."
     )

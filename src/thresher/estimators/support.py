@@ -25,7 +25,6 @@ from thresher.estimators.support_fit import Rows as KernelRows
 from thresher.estimators.views import view
 from thresher.functions.base import require
 from thresher.kernels import Kernel
-from thresher.kernels.gram import gram
 from thresher.kernels.width import resolve_kernel
 from thresher.losses import EpsilonInsensitive, Hinge, LeastSquares, Loss
 from thresher.penalties import L2
@@ -192,7 +191,7 @@ class SupportVectorModel(Learner):
             return self._solve(own, columns, part, watch.monitor(output), cache)
 
         if outputs > 1 and self.multiclass == "ovo":
-            return duels(learn, given, outputs, solver, watch)
+            return duels(learn, given, outputs, solver, watch, self.loss != "least_squares")
         fitted = together(learn, given, outputs, solver)
         return support_function(given, fitted), fitted
 
@@ -233,8 +232,7 @@ class SupportVectorModel(Learner):
                 f"least squares over {n:,} rows needs {8 * n * n:,} bytes for the kernel matrix: "
                 f"raise memory to that, or use {_INSTEAD}"
             )
-        K = gram(part.kernel, part.X.astype(np.float64))
-        found = kernel_least_squares(K, y, part.weight)
+        found = kernel_least_squares(part.gram(), y, part.weight)
         fitted = [
             Fitted(coef, float(b), scores, Status.CONVERGED, 1, 0.0)
             for coef, b, scores in zip(found.coef.T, found.intercept, found.scores.T, strict=True)

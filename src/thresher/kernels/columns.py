@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -117,6 +118,20 @@ class KernelColumns:
                 X = X - X.mean(axis=0, dtype=np.float64)
             self._X = np.ascontiguousarray(X, dtype=self._dtype)
         self._squares = squares(self._X).astype(self._dtype)
+
+    def taken(self, order: np.ndarray) -> KernelColumns:
+        """Those of some of the rows, without preparing them again."""
+        out = copy(self)
+        out.keep(order)
+        return out
+
+    def keep(self, order: np.ndarray) -> None:
+        """Forget all other rows."""
+        self.size = int(order.size)
+        self.diagonal, self._squares = self.diagonal[order], self._squares[order]
+        self._X = self._X[order]
+        if self._sparse:
+            self._rows = as_rows(self._X)
 
     def fill(
         self, rows: np.ndarray, table: np.ndarray, places: np.ndarray, start: int, stop: int
