@@ -2,9 +2,10 @@
 
 ``SupportVectorClassifier``, ``SupportVectorRegressor`` and ``OneClassMachine`` against
 scikit-learn's ``SVC``, ``SVR`` and ``OneClassSVM`` (LIBSVM) with the same C, width, tolerance
-(0.001) and cache (500 MB), by CPU seconds of one thread; widths without a number are the median heuristic's.  Objectives
-are those of the dual problem, both evaluated by the same code; predictions are compared on up to
-2,000 test rows, each by its own ``predict`` (LIBSVM's votes with ties broken as ours).
+(0.001) and cache (500 MB), by CPU seconds of one thread; widths without a number are the median
+heuristic's.  Objectives are those of the dual problem, both evaluated by the same code; predictions
+are compared on up to 2,000 test rows, each by its own ``predict`` (LIBSVM's votes with ties broken
+as ours).
 
 Then the same with two threads, by wall seconds, and 100,000 rows of covtype with the columns that
 are kept limited to 1 GB.
