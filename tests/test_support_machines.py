@@ -22,6 +22,7 @@ from thresher import (
     train,
 )
 from thresher._clock import ending
+from thresher.artifacts.onnx_graph import write_onnx
 from thresher.solvers import Status
 
 RNG = np.random.default_rng(0)
@@ -303,6 +304,28 @@ def test_files(model, rows, y, tmp_path):
     np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
     np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)
     assert again.status_ is model.status_
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SupportVectorClassifier(calibrate="sigmoid", scale=True),
+        SupportVectorClassifier(multiclass="ovr"),
+    ],
+)
+def test_onnx(model, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    x, y = IRIS
+    model.fit(x, y)
+    write_onnx(tmp_path / "m.onnx", model.function_, model.classes_, model.link)
+    session = runtime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"X": x}), strict=True))
+    np.testing.assert_allclose(found["scores"], model.decision_function(x), atol=1e-9)
+    assert np.array_equal(found["label"], model.predict(x))
+    if model.calibrate:
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(x), atol=1e-9)
 
 
 def test_training_by_name():
