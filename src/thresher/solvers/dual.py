@@ -102,6 +102,7 @@ class DualEvent(NamedTuple):
     violation: float
     objective: float
     support: int  # variables that are not zero
+    z: np.ndarray  # where it stands: a start from here goes on
 
 
 class DualSolution(NamedTuple):
@@ -189,7 +190,8 @@ def _run(
         solver.step()
         if monitor is not None:
             support = int(np.count_nonzero(solver.z))
-            event = DualEvent(solver.steps, solver.violation, solver.objective, support)
+            now = solver.problem.restored(solver.z.copy())
+            event = DualEvent(solver.steps, solver.violation, solver.objective, support, now)
             answer = monitor(event)
             if answer is not None:
                 return answer
