@@ -18,12 +18,14 @@ from thresher import (
     SupportVectorClassifier,
     SupportVectorRegressor,
     load_model,
+    open_data,
     save_model,
     train,
 )
 from thresher._clock import ending
 from thresher.artifacts.onnx_graph import write_onnx
 from thresher.solvers import Status
+from thresher.training import Training, run
 
 RNG = np.random.default_rng(0)
 X, Y = load_digits(return_X_y=True)
@@ -334,6 +336,13 @@ def test_training_by_name():
     assert "support vectors" in model.training["size"]
     wave = np.sin(3 * SICK[:, 3]) + SICK[:, 4]
     assert train(SICK, wave, learner="svm").training["held_out"]["r2"] > 0.9
+
+
+def test_a_training_that_is_stopped_leaves_a_model():
+    how = Training(learner="svm", stop=lambda: True)
+    model = run(open_data(X[:300], TWO[:300]), how)
+    assert model.training["status"] == "INTERRUPTED"
+    assert model.predict(X[:5]).shape == (5,)
 
 
 def test_rows_that_do_not_fit_are_refused_with_what_to_use():
