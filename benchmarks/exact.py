@@ -119,11 +119,13 @@ def _compared(name: str) -> list[Any]:
         agree = float(np.mean(gap < 0.01))
     apart = _apart(case, ours, theirs)
     good = ratio <= case.target and agree >= 0.999 and (apart is None or apart <= 1e-3)
-    return [
+    line = [
         name, case.y.size, seconds(other), seconds(mine), seconds(first), f"{ratio:.3f}",
         case.target, "–" if apart is None else f"{apart:.0e}", f"{100 * agree:.2f} %",
         verdict(good),
     ]  # fmt: skip
+    print(*line, sep="  ", flush=True)
+    return line
 
 
 def _models(case: Case, jobs: int = 1) -> tuple[Any, Any]:

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from thresher._interrupts import clean_interrupts
 from thresher.dimensions import Float
 from thresher.estimators import input
-from thresher.estimators.support import SupportVectorModel
 from thresher.estimators.support_fit import Fitted
 from thresher.estimators.support_fit import Rows as KernelRows
+from thresher.estimators.support_model import SupportVectorModel
 from thresher.functions.base import require
 from thresher.losses import Hinge, Loss
 from thresher.solvers.machines import KernelDual, one_class
