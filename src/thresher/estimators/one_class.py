@@ -24,8 +24,8 @@ __all__ = ["OneClassMachine"]
 class OneClassMachine(OutlierMixin, SupportVectorModel):
     """One-class support vector machine, solved exactly: tells rows that are unlike all others.
 
-    The same model as LIBSVM's (scikit-learn's ``OneClassSVM``), in a fifth of its time on larger
-    sets.
+    The same model as LIBSVM's (scikit-learn's ``OneClassSVM``), in about a quarter of its time on
+    larger sets.
 
     Parameters
     ----------
