@@ -15,7 +15,8 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
-        "MultiHyperplaneClassifier", "PlaneClustering", "StochasticKMeans",
+        "MultiHyperplaneClassifier", "OneClassMachine", "PlaneClustering", "StochasticKMeans",
+        "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -56,8 +57,11 @@ if TYPE_CHECKING:
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
+        OneClassMachine,
         PlaneClustering,
         StochasticKMeans,
+        SupportVectorClassifier,
+        SupportVectorRegressor,
     )
     from thresher.kernels import (
         RBF,

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
     from thresher.estimators.kmeans import StochasticKMeans
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
+    from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
+    from thresher.estimators.support import SupportVectorClassifier, SupportVectorRegressor
 
 _HOME = {
     "FitEvent": "progress",
@@ -29,8 +31,11 @@ _HOME = {
     "LinearClassifier": "linear",
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
+    "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
     "StochasticKMeans": "kmeans",
+    "SupportVectorClassifier": "support",
+    "SupportVectorRegressor": "support",
 }
 
 __all__ = [
@@ -44,8 +49,11 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
+    "OneClassMachine",
     "PlaneClustering",
     "StochasticKMeans",
+    "SupportVectorClassifier",
+    "SupportVectorRegressor",
 ]
 
 

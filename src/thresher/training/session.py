@@ -121,12 +121,12 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     ----------
     data, y : as :func:`thresher.open_data` takes them, like all options that are not listed here
         (``target=``, ``weight=``, ...)
-    learner : {"linear", "kernel", "budgeted", "hyperplanes", "confidence", "kmeans", "planes"}, \
-default="linear"
+    learner : {"linear", "kernel", "budgeted", "svm", "hyperplanes", "confidence", "kmeans", \
+"planes"}, default="linear"
         Linear model, fixed-size kernel machine, kernel machine on a budget of support vectors,
-        several linear functions per class, weights with their variances, or clusters around centres
-        or along planes.  Clusters are learned without a target; one that is named serves only to
-        compare with.
+        exact kernel machine (of up to some ten thousand rows in memory), several linear functions
+        per class, weights with their variances, or clusters around centres or along planes.
+        Clusters are learned without a target; one that is named serves only to compare with.
     params : dict or None, default=None
         Parameters of the learner's estimator, ``{"loss": "logistic"}``; features are scaled unless
         it says otherwise or the rows are a sparse matrix.
@@ -339,12 +339,10 @@ class _Run:
         """Rows that do not fit in memory need a learner that takes them as they come."""
         estimator = self.estimator
         if not estimator.streams_files():
-            params = estimator.get_params(deep=False)
-            name = "solver" if "solver" in params else "algorithm"
-            exact = ", or 'summed_newton' for the optimum" if name == "solver" else ""
+            who, instead = estimator.without_stream()
             raise ValueError(
-                f"{name}={params[name]!r} must see all rows at once, and they {self._where}: "
-                f"allow more memory, or use {name}='auto'{exact}"
+                f"{who} must see all rows at once, and they {self._where}: allow more memory, or "
+                f"use {instead}"
             )
         if estimator.get_params(deep=False).get("steps") is not None:
             raise ValueError("steps counts updates in memory; in a stream give passes")
