@@ -130,11 +130,13 @@ def test_merged_passes_approach_one_stream(path, loss):
 
 
 @pytest.mark.parametrize("most", [10_000, 40])
-@pytest.mark.parametrize("trouble", ["none", "blank lines", "bad rows"])
+@pytest.mark.parametrize("trouble", ["none", "blank lines", "mostly blank", "bad rows"])
 def test_the_same_rows_are_held_out_and_counted(path, trouble, most):
     lines = Path(path).read_text().splitlines()
     if trouble == "blank lines":
         lines[50:50] = [""] * 3
+    if trouble == "mostly blank":
+        lines[50:50] = [""] * 40_000
     if trouble == "bad rows":
         lines[1000] = lines[2000] = "word,1"
     Path(path).write_text("\n".join(lines))
@@ -157,6 +159,16 @@ def test_the_same_rows_are_held_out_and_counted(path, trouble, most):
     np.testing.assert_allclose(one.moments.mean, many.moments.mean, rtol=1e-12, atol=1e-12)
     assert one.mass == pytest.approx(many.mass) == one.moments.total
     assert many.data.bad.count == (2 if trouble == "bad rows" else 0)
+
+
+def test_workers_send_the_rows_that_stay_held_out(path, monkeypatch):
+    """And not those that one machine would hold out and then give back."""
+    sent = []
+    absorb = HoldOut.absorb
+    monkeypatch.setattr(HoldOut, "absorb", lambda s, h: (sent.append(h.size), absorb(s, h)))
+    hold = HoldOut(0.5, 40, 0)
+    survey(open_data(path, target="y"), 6, hold, Serial(), lambda rows: None)
+    assert hold.size <= sum(sent) <= 80
 
 
 def test_rows_that_are_held_out_no_longer_are_counted(path):

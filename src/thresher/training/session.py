@@ -21,7 +21,7 @@ from thresher.data import Batch, DataSet, Schema, open_data
 from thresher.data.batch import gathered
 from thresher.data.errors import nearest
 from thresher.data.rows_file import on_disk
-from thresher.engines import Engine, engine_for
+from thresher.engines import Engine, engine_for, expect
 from thresher.registry import LEARNERS, TASKS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
@@ -191,6 +191,7 @@ default="linear"
     how = Training(**{k: v for k, v in options.items() if k in own}, begun=begun)
     reading = {k: v for k, v in options.items() if k not in own}
     _check_reading(reading, own, opened=isinstance(data, DataSet))
+    expect(how.cluster)
     dataset = data if isinstance(data, DataSet) else open_data(data, y, **reading)
     trained = run(dataset, how)
     if how.model is not None:
