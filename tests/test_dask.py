@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -211,3 +212,70 @@ def test_estimators_travel(client):
     """What Dask's own users do: fit somewhere else."""
     model = client.submit(LinearClassifier(random_state=0).fit, X, Y).result()
     np.testing.assert_array_equal(model.coef_, LinearClassifier(random_state=0).fit(X, Y).coef_)
+
+
+# ---------------------------------------------------------------- collections
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return pd.DataFrame(X, columns=list("pqrst")).assign(y=Y)
+
+
+def in_partitions(frame, rows=(1000, 0, 1500, 500, 1000)):
+    """A data frame of Dask, one of whose partitions is empty."""
+    dd, delayed = pytest.importorskip("dask.dataframe"), pytest.importorskip("dask").delayed
+    bounds = np.cumsum([0, *rows])
+    parts = [frame.iloc[a:b] for a, b in pairwise(bounds)]
+    return dd.from_delayed([delayed(part) for part in parts], meta=frame.iloc[:0])
+
+
+def test_a_dask_frame_is_learned_from_where_it_is(client, frame, monkeypatch):
+    """Partitions are the shards, passes leave them where they are, and a worker may die."""
+    from thresher.data import dask
+
+    fetched, here = [], dask._here
+    monkeypatch.setattr(dask, "_here", lambda value: fetched.append(value) or here(value))
+    collection, options = in_partitions(frame), {**OPTIONS, "shards": None}
+    model = train(collection, cluster=client, **options)
+    assert len(fetched) == 2 * 5  # the first window, for the schema and to begin with; no pass
+    same(train(collection, cluster=Serial(), **options), model)
+    same(train(collection, cluster=client, on_progress=Murder(client, 7), **options), model)
+    alone = train(frame, **{**OPTIONS, "shards": None})
+    assert alone.training["held_out_rows"] == model.training["held_out_rows"]
+    assert model.training["held_out"]["error"] < 0.2
+    np.testing.assert_array_equal(model.predict(collection, cluster=client), model.predict(frame))
+    assert model.evaluate(collection, cluster=client) == model.evaluate(frame)
+
+
+def test_a_dask_frame_in_one_process(frame):
+    same(train(in_partitions(frame), memory=1, **{**OPTIONS, "shards": None}),
+         train(frame, memory=1, **{**OPTIONS, "shards": None}))  # fmt: skip
+
+
+def test_dask_arrays(client):
+    da = pytest.importorskip("dask.array")
+    rows = da.from_array(X, chunks=(1500, 2))
+    options = {"passes": 2, "params": {"loss": "logistic", "solver": "asgd"}}
+    model = train(rows, da.from_array(Y, chunks=700), cluster=client, **options)
+    same(train(rows, Y, cluster=Serial(), **options), model)
+    alone = train(X, Y, memory=1, **options)
+    assert model.training["held_out_rows"] == alone.training["held_out_rows"]
+    np.testing.assert_array_equal(model.predict(rows, cluster=client), model.predict(X))
+
+
+def test_dask_collections_that_do_not_fit_together(frame):
+    from thresher import DataError, open_data
+
+    da, bag = pytest.importorskip("dask.array"), pytest.importorskip("dask.bag")
+    rows = da.from_array(X, chunks=(1500, 5))
+    with pytest.raises(DataError, match="4000 rows, but 3999"):
+        open_data(rows, Y[1:])
+    with pytest.raises(ValueError, match="named columns"):
+        open_data(in_partitions(frame), Y)
+    with pytest.raises(TypeError, match="not Bag"):
+        open_data(bag.from_sequence([1, 2]))
+    broken = frame.assign(p=frame["p"].astype(object))
+    broken.loc[3000, "p"] = "word"
+    with pytest.raises(DataError, match="partition 4, row 1,"):
+        train(in_partitions(broken), memory=1, types={"p": "number"}, **{**OPTIONS, "shards": None})

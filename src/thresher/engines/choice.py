@@ -45,7 +45,8 @@ def engine_for(cluster: Any) -> Iterator[Engine]:
         with local_client(cluster) as client:
             yield DaskEngine(client)
     elif hasattr(cluster, "submit") and hasattr(cluster, "scheduler_info"):
-        yield DaskEngine(cluster)
+        with cluster.as_current():
+            yield DaskEngine(cluster)
     else:
         raise TypeError(
             "cluster must be a number of workers, a scheduler's address such as "

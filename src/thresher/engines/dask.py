@@ -7,7 +7,9 @@ worker dies is run again on another one, up to three times.
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import platform
 import time
 import uuid
@@ -24,7 +26,7 @@ from thresher.engines.base import EngineError, R, Task
 try:
     import cloudpickle
     from dask import config
-    from distributed import Client, LocalCluster, Security, wait
+    from distributed import Client, Future, LocalCluster, Security, wait
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
@@ -67,9 +69,8 @@ class DaskEngine:
         try:
             for k, recipe in enumerate(recipes):
                 future = self.client.submit(
-                    _call, packed, cloudpickle.dumps(recipe), key=f"{call}-{k}", retries=_RETRIES,
-                    pure=False,
-                )  # fmt: skip
+                    _call, packed, *_packed(recipe), key=f"{call}-{k}", retries=_RETRIES, pure=False
+                )
                 futures[future] = k
             yield from self._answers(futures)
         except KilledWorker as error:
@@ -109,7 +110,7 @@ class DaskEngine:
         hosts: dict[str, str] = {}
         for address, facts in _workers(self.client).items():
             hosts.setdefault(str(facts.get("host")), address)
-        packed = cloudpickle.dumps((task, shared)), cloudpickle.dumps(recipe)
+        packed = cloudpickle.dumps((task, shared)), *_packed(recipe)
         self.client.run(_call, *packed, workers=list(hosts.values()), on_error="ignore")
 
     def describe(self) -> str:
@@ -120,13 +121,42 @@ class DaskEngine:
         return f"{len(_workers(self.client))} workers at {address}{shown}"
 
 
-def _call(packed: bytes, recipe: bytes) -> Any:
+def _call(packed: bytes, recipe: bytes, *held: Any) -> Any:
     """What a worker does.
 
     Unpacked here: a worker that cannot unpack the arguments of a task is lost for all others.
     """
     task, shared = cloudpickle.loads(packed)
-    return task(cloudpickle.loads(recipe), shared)
+    return task(_Unpacker(io.BytesIO(recipe), held).load(), shared)
+
+
+def _packed(recipe: Any) -> list[Any]:
+    """A recipe, and the futures in it, which Dask replaces by what workers hold."""
+    file = io.BytesIO()
+    packer = _Packer(file)
+    packer.dump(recipe)
+    return [file.getvalue(), *packer.held]
+
+
+class _Packer(cloudpickle.Pickler):
+    def __init__(self, file: Any):
+        super().__init__(file)
+        self.held: list[Future] = []
+
+    def persistent_id(self, thing: Any) -> int | None:
+        if not isinstance(thing, Future):
+            return None
+        self.held.append(thing)
+        return len(self.held) - 1
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, file: Any, held: Sequence[Any]):
+        super().__init__(file)
+        self.held = held
+
+    def persistent_load(self, place: int) -> Any:
+        return self.held[place]
 
 
 @contextmanager
