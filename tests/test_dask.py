@@ -141,6 +141,16 @@ def test_a_file_that_workers_cannot_see(client, path, tmp_path):
         train(data, cluster=client, shards=2)
 
 
+def test_a_race_on_workers(client, path):
+    seen = []
+    model = train(path, target="y", budget=6, shards=2, cluster=client,
+                  on_progress=lambda event: seen.append(event.stage))  # fmt: skip
+    assert any(stage.startswith("racing") for stage in seen)
+    assert "a sample of" in model.training["reason"]
+    assert len(model.training["trials"]) >= 2
+    assert model.training["held_out"]["error"] < 0.3
+
+
 def test_what_a_plugin_defines_travels(client, path, thresher, tmp_path):
     plugin = tmp_path / "own_loss_for_workers.py"
     plugin.write_text(

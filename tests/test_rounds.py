@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from thresher import DataError, LinearClassifier, TunedClassifier, open_data, train
+from thresher._clock import ending
 from thresher.engines import EngineError, Serial, in_order
 from thresher.training.holdout import HoldOut
 from thresher.training.inspection import inspected
@@ -312,6 +313,21 @@ def test_a_stop_in_the_middle_of_a_round(path, tmp_path):
                     stop=lambda: next(asked, True), **given)  # fmt: skip
     assert stopped.training["status"] == "INTERRUPTED"
     same(train(path, cluster=Serial(), resume=True, **given), whole)
+
+
+def test_when_the_time_is_up_what_has_come_in_is_merged(path):
+    learned = []
+
+    def on_progress(event):
+        if event.stage == "learning":
+            learned.append(event.rows)
+
+    given = {"target": "y", "shards": 5, "passes": 3, **LEARNERS[0]}
+    with ending(lambda: len(learned) >= 2):
+        model = train(path, cluster=Serial(), on_progress=on_progress, **given)
+    assert model.training["status"] == "OUT_OF_TIME"
+    assert 1000 < learned[-1] < 1200  # two of five shards, but for the held-out rows
+    assert model.training["held_out"]["error"] < 0.3
 
 
 def test_another_number_of_shards_is_another_training(path, tmp_path):

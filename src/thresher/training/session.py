@@ -292,7 +292,7 @@ class _Run:
         began = time.monotonic() - (time.perf_counter() - self.started)
         return choose(
             intake, self.schema, self.classes, budget, began, self.how.seed,
-            self._on_trial_of_race, self.how.stop, self.how.prefer,
+            self._on_trial_of_race, self.how.stop, self.how.prefer, self.engine,
         )  # fmt: skip
 
     def _tune(self, intake: Intake, tuning: Tuning) -> Choice:
