@@ -120,6 +120,30 @@ def test_exact_solvers_give_the_model_of_one_machine(path, loss, solver):
     assert many.training["held_out"]["auc"] == pytest.approx(one.training["held_out"]["auc"])
 
 
+def test_relevance_is_that_of_all_rows(tmp_path):
+    """By sums over shards, out of core and in memory: the same precisions, to rounding."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(6000, 4))
+    rows[:, 1] += np.arange(6000) / 1000  # the first rows are unlike the others
+    frame = pd.DataFrame(rows, columns=list("pqrs")).assign(
+        y=np.array(["a", "b", "c"])[np.digitize(rows @ [1.0, -0.5, 0.2, 0.0], [-2.0, 0.0])]
+    )
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    given = {"target": "y", "holdout": 0.0, "passes": 2,
+             "params": {"loss": "hinge", "solver": "weighted_pegasos"}}  # fmt: skip
+    path = str(tmp_path / "data.csv")
+    models = [
+        train(path, cluster=Careless(), shards=5, **given),
+        train(path, cluster=Serial(), shards=1, **given),
+        train(path, memory=1, **given),
+        train(path, **given),
+    ]
+    found = [model.estimator.penalty_.weights for model in models]
+    for weights in found[:3]:
+        np.testing.assert_allclose(weights, found[3], rtol=1e-6)
+    assert np.ptp(np.log(found[3])) > 0.5
+
+
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_merged_passes_approach_one_stream(path, loss):
     given = {"target": "y", "passes": 5, "params": {"loss": loss, "solver": "asgd"}}

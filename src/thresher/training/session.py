@@ -363,7 +363,7 @@ class _Run:
         checkpointer = self._checkpointer(len(intake.shards or ()))
         job = self._resumed(checkpointer, intake)
         if job is None:
-            job = new_job(self.estimator, intake, self.how.passes, self.how.seed)
+            job = new_job(self.estimator, intake, self.how.passes, self.how.seed, self.engine)
         self.planned, self.history = job.feed.passes, job.history
         self.total = None if intake.rows is None else intake.rows * job.feed.passes
         with warnings.catch_warnings():
