@@ -62,7 +62,7 @@ def test_rows_are_grouped_where_nothing_is_predicted(here, clusters):
     assert ("--set n_clusters=4" if clusters == "4" else "--tune 19 --search grid") in words
     assert "--target" not in words
     with pytest.raises(ValueError, match="no number of groups"):
-        talk.answer(BY_KEY["clusters"], "1")
+        talk.answer(BY_KEY["clusters"], "0")
     with pytest.raises(ValueError, match="no answer"):
         talk.answer(BY_KEY["grouping"], "linear")
 
