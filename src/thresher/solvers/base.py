@@ -341,9 +341,10 @@ class Solver:
     batch: int = 1
 
     @property
-    def mergeable(self) -> bool:
-        """Whether it says how states of different rows are merged."""
-        return type(self).merge is not Solver.merge
+    def no_merger(self) -> str:
+        """Why states of different rows make no one state; empty where they do."""
+        says = type(self).merge is not Solver.merge
+        return "" if says else "it does not say how models of different rows are merged"
 
     @property
     def by_rows(self) -> bool:

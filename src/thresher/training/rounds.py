@@ -57,11 +57,10 @@ class _OutOfTime(Exception):
 def check_mergeable(stream: Stream | Streams, shards: int) -> None:
     """Refuse, before any work, a solver whose states of several shards make no one state."""
     solver = stream.solver
-    if shards > 1 and not solver.mergeable:
+    if shards > 1 and solver.no_merger:
         raise ValueError(
-            f"{type(solver).__name__} cannot learn from {shards} shards side by side, since it "
-            "does not say how models of different rows are merged: use another solver or learner, "
-            "or one shard"
+            f"{type(solver).__name__} cannot learn from {shards} shards side by side, since "
+            f"{solver.no_merger}: use another solver or learner, or one shard"
         )
 
 
