@@ -3,7 +3,10 @@
 import json
 import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -139,6 +142,75 @@ def test_a_file_that_workers_cannot_see(client, path, tmp_path):
     mine.unlink()
     with pytest.raises((DataError, FileNotFoundError), match=r"mine\.csv"):
         train(data, cluster=client, shards=2)
+
+
+def test_a_file_that_vanishes_while_workers_learn(client, path, tmp_path):
+    """The training ends with its name, and goes on from the last round when it is back."""
+    from thresher import DataError
+
+    mine, model = tmp_path / "mine.csv", tmp_path / "m.thresher"
+    shutil.copy2(path, mine)
+    given = {**OPTIONS, "cluster": client, "model": model, "checkpoint": "1"}
+    whole = train(str(mine), **{**given, "model": tmp_path / "whole.thresher"})
+
+    def on_progress(event):
+        if event.stage == "learning" and event.passes == 1:
+            mine.rename(tmp_path / "away.csv")
+
+    with pytest.raises(DataError, match=r"mine\.csv"):
+        train(str(mine), on_progress=on_progress, **given)
+    (tmp_path / "away.csv").rename(mine)
+    same(train(str(mine), resume=True, **given), whole)
+
+
+def hoard(recipe, shared):
+    rows = [np.ones(1 << 24) for _ in range(8)]  # a gigabyte
+    time.sleep(30)
+    return len(rows)
+
+
+@pytest.mark.slow
+def test_a_worker_out_of_memory():
+    """Dask ends a worker that is beyond its limit; after four of them the task is to blame."""
+    with (
+        distributed.LocalCluster(
+            1, threads_per_worker=1, memory_limit="700MB", dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as mine,
+        engine_for(mine) as engine,
+        pytest.raises(EngineError, match="want of memory"),
+    ):
+        list(engine.run(_by_value(hoard), [0], None))
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler(path, serial, tmp_path):
+    """Killed in the middle of a training: an error, and a checkpoint that gives the same model."""
+    port, running = "18786", []
+    for words in (
+        ["dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"],
+        ["dask_worker", f"tcp://127.0.0.1:{port}", "--nthreads", "1", "--no-dashboard"],
+    ):
+        running.append(subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{words[0]}", *words[1:]],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ))  # fmt: skip
+    given = {**OPTIONS, "model": tmp_path / "m.thresher", "checkpoint": "1"}
+
+    def on_progress(event):
+        if event.stage == "learning" and event.passes == 1:
+            running[0].kill()
+
+    try:
+        with distributed.Client(f"tcp://127.0.0.1:{port}", timeout="60s") as mine:
+            mine.wait_for_workers(1, timeout=60)
+            with pytest.raises(EngineError):
+                train(path, cluster=mine, on_progress=on_progress, **given)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    same(train(path, cluster=Serial(), resume=True, **given), serial)
 
 
 def test_a_race_on_workers(client, path):

@@ -27,7 +27,7 @@ try:
     import cloudpickle
     from dask import config
     from distributed import Client, Future, LocalCluster, Security, wait
-    from distributed.client import FutureCancelledError
+    from distributed.client import FutureCancelledError, FuturesCancelledError
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 except ModuleNotFoundError:
@@ -46,7 +46,13 @@ _LOCAL = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
     "distributed.worker.multiprocessing-method": forks.METHOD,
 }
-_LOST = (CommClosedError, FutureCancelledError, TimeoutError, ConnectionError)
+_LOST = (
+    CommClosedError,
+    FutureCancelledError,
+    FuturesCancelledError,
+    TimeoutError,
+    ConnectionError,
+)
 
 
 class DaskEngine:
@@ -96,6 +102,8 @@ class DaskEngine:
             try:
                 done, pending = wait(pending, timeout=_GLANCE, return_when="FIRST_COMPLETED")
             except TimeoutError:
+                if self.client.status in ("closing", "closed"):  # it has tried for long enough
+                    raise EngineError("the scheduler has gone, and has not come back") from None
                 if _workers(self.client):
                     seen = time.monotonic()
                 elif time.monotonic() - seen > _ALONE:
@@ -215,7 +223,7 @@ def connected(
 
 
 def _workers(client: Client) -> dict[str, Any]:
-    return client.scheduler_info(n_workers=-1)["workers"]
+    return client.scheduler_info(n_workers=-1).get("workers", {})  # nothing of a lost scheduler
 
 
 def _has_dashboard() -> bool:
