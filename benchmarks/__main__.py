@@ -19,6 +19,7 @@ CLAIMS = {
     "startup": "First fit and memory",
     "reading": "Reading files and learning from them",
     "workers": "Two workers",
+    "workers_peers": "Two workers beside dask-ml and Vowpal Wabbit",
     "fixed_size": "Fixed-size kernel machines",
     "exact": "Exact kernel machines",
     "budgeted": "Kernel machines on a budget",

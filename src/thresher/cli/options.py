@@ -136,15 +136,17 @@ def cluster_options(
     tls_key: TlsKey = None,
 ) -> Any:
     """Who works, as ``engine_for`` takes it; None: this process alone."""
+    from thresher.engines import expect
+    from thresher.engines.choice import Scheduler
+
     tls = (tls_ca, tls_cert, tls_key)
     if scheduler is None:
         if any(tls):
             raise ValueError("--tls-ca, --tls-cert and --tls-key are for a --scheduler")
+        expect(workers)
         return workers
     if workers is not None:
         raise ValueError("--workers starts processes here, --scheduler has its own: give one")
-    from thresher.engines.choice import Scheduler
-
     return Scheduler(scheduler, *(None if path is None else str(path) for path in tls))
 
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -314,8 +315,11 @@ class Learner(NestedParameters):
             shape = (facts.rows, features.shape[1])
             passes = given or setup.solver.planned_passes(shape)
             facts = facts.visited(setup.solver, passes)
-        stream = open_streams(setup.problem, setup.solver, chunk, facts)
-        return Feed(front, stream, passes or 1, self.memory, offset)
+        feed = Feed(front, Streams([]), passes or 1, self.memory, offset)
+        if facts.add_up is not None:
+            facts = facts._replace(add_up=partial(facts.add_up, feed.chunks))
+        feed.stream = open_streams(setup.problem, setup.solver, chunk, facts)
+        return feed
 
     def feed_targets(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int
