@@ -133,6 +133,9 @@ SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
     "rw_l2_rda": "thresher.solvers.reweighted.ReweightedL2",
     "asset": "thresher.solvers.asset.ASSET",
     "least_squares": "thresher.solvers.least_squares.DirectLeastSquares",
+    "cutting_plane": "thresher.solvers.cutting_planes.CuttingPlane",
+    "ocas": "thresher.solvers.cutting_planes.OCAS",
+    "mcpa": "thresher.solvers.cutting_planes.MCPA",
 })  # fmt: skip
 _TABLES = (LOSSES, PENALTIES, KERNELS, MAPS, SOLVERS)
 
