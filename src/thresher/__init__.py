@@ -14,8 +14,9 @@ _HOMES = {
     "thresher.data": ["DataError", "DataSet", "Schema", "open_data"],
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
-        "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
-        "MultiHyperplaneClassifier", "PlaneClustering", "StochasticKMeans",
+        "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
+        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "PlaneClustering",
+        "StochasticKMeans",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         FitEvent,
         KernelClassifier,
         KernelRegressor,
+        KernelSpectralClustering,
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,

@@ -196,7 +196,7 @@ TASKS: dict[str, Task] = {
     ),
     "clustering": Task(
         "clusterer", "There is none: rows are grouped by themselves.", "none",
-        ("prediction", "score"), ("silhouette",),
+        ("prediction", "score"), ("silhouette", "balanced_line_fit"),
         "thresher.training.clustering.ClusteringMetrics", "distance",
     ),
 }  # fmt: skip
@@ -373,6 +373,12 @@ LEARNERS = Learners({
         "clusters along planes",
         "Clusters along planes, without a target: for rows that lie on a few flat pieces.",
         {"clustering": "thresher.estimators.plane_clustering.PlaneClustering"},
+    ),
+    "spectral": LearnerEntry(
+        "clusters of any shape, by a kernel",
+        "Clusters of any shape, without a target: rows that are alike hang together. For up to "
+        "some hundred features.",
+        {"clustering": "thresher.estimators.spectral.KernelSpectralClustering"},
     ),
 })  # fmt: skip
 

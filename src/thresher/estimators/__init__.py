@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
+    from thresher.estimators.spectral import KernelSpectralClustering
 
 _HOME = {
     "FitEvent": "progress",
@@ -30,6 +31,7 @@ _HOME = {
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
     "PlaneClustering": "plane_clustering",
+    "KernelSpectralClustering": "spectral",
     "StochasticKMeans": "kmeans",
 }
 
@@ -41,6 +43,7 @@ __all__ = [
     "FitEvent",
     "KernelClassifier",
     "KernelRegressor",
+    "KernelSpectralClustering",
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",

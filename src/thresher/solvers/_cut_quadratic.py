@@ -18,7 +18,8 @@ from numba import njit
 
 __all__ = ["minimise"]
 
-_DEPENDENT = 1e-12  # of a move's own curvature: what is left of it beside the others
+_DEPENDENT = 1e-11  # of a move's own curvature: what is left of it beside the others
+_FAR = 1e150  # weights are at most one
 
 
 @njit(cache=True, nogil=True)
@@ -45,6 +46,8 @@ def minimise(K, s, block, blocks, alpha, gap, most):
         if not at_minimum:
             steps += 1
             _solve(L, g, block, base, free, count, z)
+            if not np.all(np.abs(z[:count]) < _FAR):  # too many dependent moves for rounding
+                break
             length, blocking = _longest(alpha, block, base, free, count, z)
             _move(K, block, base, free, count, z, length, alpha, g)
             if blocking < 0:

@@ -32,7 +32,7 @@ from thresher.solvers._cut_quadratic import minimise
 __all__ = ["Cuts", "Relaxed", "Shrinking", "empty", "relaxed", "shrunk", "with_cuts"]
 
 _PULL = 1e4  # rho, in units of the largest curvature of the cuts over their largest e^2
-_PROXIMAL_STEPS = 40
+_PROXIMAL_STEPS = 20
 _SAME = 1e-13  # relative difference from which on two cuts are two
 
 
@@ -53,7 +53,7 @@ class Cuts(NamedTuple):
 
 
 class Shrinking(NamedTuple):
-    """When cuts rest, when they are looked at again, and how many may take part."""
+    """When cuts rest, when they are looked at again, and how many there may be."""
 
     rest: int
     recheck: int
@@ -152,8 +152,10 @@ def _free(
     rho = _PULL * max(float(np.max(np.diag(H))), 1e-300) / largest
     last = math.inf
     for _ in range(_PROXIMAL_STEPS):
-        _minimise(H + rho * np.outer(e, e), s + b * e, block, blocks, alpha, gap)
+        steps = _minimise(H + rho * np.outer(e, e), s + b * e, block, blocks, alpha, gap)
         off = float(e @ alpha)
+        if not steps and abs(off) > 0.5 * last:  # as good as rounding allows
+            break
         b -= rho * off
         if rho * off * off <= 0.01 * gap or abs(off) <= 1e-15 * math.sqrt(largest):
             break
@@ -181,8 +183,8 @@ def _balanced(e: np.ndarray, block: np.ndarray, blocks: int, alpha: np.ndarray) 
 
 def _minimise(
     K: np.ndarray, s: np.ndarray, block: np.ndarray, blocks: int, alpha: np.ndarray, gap: float
-) -> None:
-    minimise(K, s, block, blocks, alpha, gap, 20 * alpha.size + 1000)
+) -> int:
+    return int(minimise(K, s, block, blocks, alpha, gap, 20 * alpha.size + 1000))
 
 
 def _value(K: np.ndarray, s: np.ndarray, alpha: np.ndarray) -> float:
@@ -198,21 +200,23 @@ def shrunk(cuts: Cuts, w: np.ndarray, rounds: int, rule: Shrinking, precision: n
     stays = idle[present] < rule.rest
     if np.count_nonzero(stays) > rule.most:  # the longest idle make room
         oldest = np.argsort(-idle[present], kind="stable")[: present.size - rule.most]
+        oldest = oldest[idle[present[oldest]] > 0]
         stays[oldest] = False
     resting = cuts.resting.copy()
     resting[present[~stays]] = True
     products = cuts.products if stays.all() else cuts.products[np.ix_(stays, stays)]
     cuts = cuts._replace(idle=idle, resting=resting, products=products)
-    return _rechecked(cuts, w, precision) if rounds % rule.recheck == 0 else cuts
+    crowded = cuts.size > rule.most
+    return _rechecked(cuts, w, precision) if crowded or rounds % rule.recheck == 0 else cuts
 
 
 def _rechecked(cuts: Cuts, w: np.ndarray, precision: np.ndarray) -> Cuts:
+    if not np.any(cuts.resting):
+        return cuts
     height = cuts.slopes @ w + cuts.offsets
     top = np.zeros(int(cuts.block.max(initial=-1)) + 1)
     np.maximum.at(top, cuts.block[~cuts.resting], height[~cuts.resting])
     back = cuts.resting & (height > top[cuts.block])
-    if not np.any(cuts.resting):
-        return cuts
     keep = ~cuts.resting | back
     slopes = cuts.slopes[keep]
     kept = Cuts(

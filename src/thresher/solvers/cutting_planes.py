@@ -48,6 +48,7 @@ __all__ = ["MCPA", "OCAS", "CuttingPlane"]
 _CUTTING, _SEARCHING = 0, 1  # what a pass is for
 _QUADRATIC = 1e-3  # of the gap: how far from the minimum above the cuts one may stay
 _STUCK = 3  # rounds without a new cut after which there is none
+_EXACT = 1e-9  # the gap that rounding may leave
 
 
 class Predictions(NamedTuple):
@@ -193,8 +194,7 @@ class CuttingPlane(Solver):
         """Parts of the rows, each with cuts of its own."""
         return 1
 
-    @property
-    def shrinking(self) -> Shrinking | None:
+    def shrinking(self, features: int) -> Shrinking | None:
         """When cuts rest; None: never."""
         return None
 
@@ -274,7 +274,9 @@ class CuttingPlane(Solver):
         return max(state.best_value - state.lower, 0.0) / max(state.best_value, 1e-300)
 
     def is_done(self, problem: Problem, state: CutState, residual: float) -> bool:
-        return state.stalled >= _STUCK or super().is_done(problem, state, residual)
+        """Also where no cut is left that is not there yet, and rounding is all of the gap."""
+        exact = state.stalled >= _STUCK and residual <= _EXACT
+        return exact or super().is_done(problem, state, residual)
 
     def merge(self, problem: Problem, states: Any, base: CutState, weights: Any) -> CutState:
         """Cuts of one pass are cuts of all rows once they are added; those before are shared."""
@@ -335,7 +337,7 @@ class CuttingPlane(Solver):
         found = cut_set.relaxed(
             cuts, self.blocks, precision, float(s.best[-1]), self._pull(problem), gap
         )
-        rule, rounds, cuts = self.shrinking, s.rounds + 1, found.cuts
+        rule, rounds, cuts = self.shrinking(problem.n_features), s.rounds + 1, found.cuts
         if rule is not None:
             cuts = cut_set.shrunk(cuts, found.w, rounds, rule, precision)
         return s._replace(
@@ -423,15 +425,15 @@ class MCPA(OCAS):
     beyond : float, default=0.1
         Part of the way from the best point to the minimum above the cuts at which to take a cut
         where one at the best point itself would change nothing.
-    partitions : int, default=1
+    partitions : int, default=10
         Parts of the rows with cuts of their own: more of them need fewer passes, and more time
-        between these.
+        and memory between these.
     rest : int, default=5
         A cut that had no weight for so many rounds rests.
     recheck : int, default=50
         Resting cuts come back after so many rounds, or are forgotten.
     memory : float, default=5e8
-        Bytes for the inner products of cuts; the longest idle ones make room.
+        Bytes for the cuts and their inner products; the longest idle ones make room.
 
     Examples
     --------
@@ -439,13 +441,13 @@ class MCPA(OCAS):
     >>> from thresher import LinearClassifier
     >>> from thresher.solvers import MCPA
     >>> X, y = make_classification(300, 5, random_state=0)
-    >>> one, five = (LinearClassifier("hinge", solver=MCPA(partitions=p), alpha=0.01).fit(X, y)
-    ...              for p in (1, 5))
-    >>> five.n_iter_ < one.n_iter_
+    >>> one, ten = (LinearClassifier("hinge", solver=MCPA(partitions=p), alpha=0.01).fit(X, y)
+    ...             for p in (1, 10))
+    >>> ten.n_iter_ < one.n_iter_
     True
     """
 
-    partitions: int = 1
+    partitions: int = 10
     rest: int = 5
     recheck: int = 50
     memory: float = 5e8
@@ -460,10 +462,10 @@ class MCPA(OCAS):
     def blocks(self) -> int:
         return self.partitions
 
-    @property
-    def shrinking(self) -> Shrinking | None:
-        most = max(int(math.sqrt(self.memory / 8.0)), 4 * self.partitions)
-        return Shrinking(self.rest, self.recheck, most)
+    def shrinking(self, features: int) -> Shrinking | None:
+        """Of m cuts, 8 m (features + m) bytes."""
+        most = (math.sqrt(features * features + 0.5 * self.memory) - features) / 2.0
+        return Shrinking(self.rest, self.recheck, max(int(most), 4 * self.partitions))
 
     def perturbation(self, state: CutState, share: float) -> float:
         """Only where the last cut was taken at the best point, which is still the best."""
