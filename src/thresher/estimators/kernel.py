@@ -14,7 +14,6 @@ from thresher.dimensions import Int
 from thresher.estimators.base import Learner, Setup
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import Front, MapFront
-from thresher.estimators.input import matrix_of, refuse_far_rows
 from thresher.estimators.linear import LinearModel
 from thresher.estimators.regressor import Regressor
 from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions

@@ -26,6 +26,8 @@ from thresher.solvers.weighted_pca import WeightedPCA
 
 __all__ = ["KernelSpectralClustering"]
 
+_FEW = 0.05  # share of rows without a say that is no news
+
 
 class KernelSpectralClustering(Clusterer):
     """Spectral clustering that is a function: weighted kernel PCA on landmarks.
@@ -55,6 +57,8 @@ class KernelSpectralClustering(Clusterer):
         Standardise the features on the fly; sparse data are scaled but not centred.
     memory : float, default=2e9
         Bytes for features of landmarks; beyond, they are computed block by block.
+    max_iter : int or None, default=None
+        Passes over rows that come in parts; None: 2, one for the degrees and one for the rest.
     random_state : int, RandomState or None, default=None
         Seed of everything random; None: another one each time.
     verbose : int, default=0
@@ -106,6 +110,7 @@ class KernelSpectralClustering(Clusterer):
         assign: str = "cosine",
         scale: bool = False,
         memory: float = 2e9,
+        max_iter: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
@@ -118,6 +123,7 @@ class KernelSpectralClustering(Clusterer):
         self.assign = assign
         self.scale = scale
         self.memory = memory
+        self.max_iter = max_iter
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
@@ -149,7 +155,9 @@ class KernelSpectralClustering(Clusterer):
             LeastSquares(), L1(0.0), rows.shape[1], True, rows.dtype, seed_from(self.random_state),
             None, outputs, "none",
         )  # fmt: skip
-        return Setup(problem, WeightedPCA(self.assign), driver.Plan(1))
+        return Setup(
+            problem, WeightedPCA(self.assign), driver.Plan(1 if facts.whole else self.max_iter or 2)
+        )
 
     def fit_rows(self, X: Any, weight: np.ndarray | None = None) -> Self:
         input.refuse_far_rows(X)
@@ -196,7 +204,7 @@ class KernelSpectralClustering(Clusterer):
 
 def _refuse_unlike(state: Any) -> None:
     """Rows that are like no others have no say; without any other, there are no clusters."""
-    if not state.mass > 0.0 or not state.alone > 0.0:
+    if state.alone <= _FEW * state.mass:
         return
     if state.alone >= state.mass:
         raise ValueError(
@@ -204,7 +212,7 @@ def _refuse_unlike(state: Any) -> None:
             "(or negative); use a wider kernel (a smaller gamma), or one without negative values"
         )
     warnings.warn(
-        f"{state.alone:g} of {state.mass:g} rows are like no other (their degree is zero) and have "
-        "no say in the clusters: use a wider kernel (a smaller gamma) or more landmarks",
+        f"{state.alone:g} of {state.mass:g} rows are like no other (but themselves) and have no "
+        "say in the clusters: use a wider kernel (a smaller gamma) or more landmarks",
         stacklevel=6,
     )

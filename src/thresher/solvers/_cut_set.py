@@ -13,8 +13,8 @@ any feasible point is one, and :math:`w_j = -\sum_d \alpha_d a_{dj} / \lambda_j`
 
 *The intercept* b is the multiplier of the one equality.  It is found by proximal steps: with b held
 to its last value by :math:`(b - b_0)^2 / 2\rho` the equality becomes the term
-:math:`\tfrac\rho2 (e'\alpha)^2`, and :math:`b = b_0 - \rho\,e'\alpha`.  A large rho makes two or three
-of them enough.  A penalised intercept is the same with :math:`b_0 = 0` and a rho that is given.
+:math:`\tfrac\rho2 (e'\alpha)^2`, and :math:`b = b_0 - \rho\,e'\alpha`.  A large rho makes two or
+three of them enough.  A penalised intercept is the same with :math:`b_0 = 0` and a given rho.
 
 *Rest.*  A cut without weight in ``rest`` rounds rests: neither it nor its column of H takes part.
 After ``recheck`` rounds resting cuts that are violated come back; the others are forgotten.
@@ -106,9 +106,7 @@ def _is_known(cuts: Cuts, k: int, slopes: np.ndarray, offset: float) -> bool:
     alike = np.abs(cuts.offsets - offset) <= _SAME * size
     alike &= np.abs(cuts.slopes[:, -1] - slopes[-1]) <= _SAME * size
     alike &= (cuts.block == k) & ~cuts.resting
-    return any(
-        np.abs(cuts.slopes[d] - slopes).max() <= _SAME * size for d in np.flatnonzero(alike)
-    )
+    return any(np.abs(cuts.slopes[d] - slopes).max() <= _SAME * size for d in np.flatnonzero(alike))
 
 
 def relaxed(
@@ -123,7 +121,9 @@ def relaxed(
     m = int(np.count_nonzero(here))
     H = np.zeros((m + blocks, m + blocks))  # the last ones are the cuts of zeros
     H[:m, :m] = cuts.products
-    e, s = (np.append(part, np.zeros(blocks)) for part in (cuts.slopes[here, -1], cuts.offsets[here]))
+    e, s = (
+        np.append(part, np.zeros(blocks)) for part in (cuts.slopes[here, -1], cuts.offsets[here])
+    )
     block = np.append(cuts.block[here], np.arange(blocks))
     alpha = np.append(cuts.alpha[here], np.zeros(blocks))
     alpha[m:] = np.maximum(1.0 - np.bincount(block, alpha, minlength=blocks), 0.0)

@@ -3,8 +3,8 @@ r"""Cutting planes for losses made of straight lines: hinge, pinball, epsilon-in
 The mean loss R is the upper envelope of planes, one for every choice of a line for each row.  A
 pass over the rows at a point gives the plane that touches R there: the sums over the rows of slope
 times row, of the slope, and of what the line is at zero.  Such *cuts* bound the objective from
-below, by the minimum above them (``_cut_set.py``); the best point that was met bounds it from above.
-The number of passes to a gap does not depend on the number of rows.
+below, by the minimum above them (``_cut_set.py``); the best point that was met bounds it from
+above.  The number of passes to a gap does not depend on the number of rows.
 
 ``CuttingPlane``
     takes the next cut at that minimum (Joachims, 2006).
@@ -18,9 +18,9 @@ The number of passes to a gap does not depend on the number of rows.
     lets idle cuts rest (Lee, 2011).
 
 *Rows in memory* keep their predictions, so that a round is one product of rows and weights, a
-search in O(n) and one sum.  *Rows in parts*, of a file or on many machines, take two passes a round:
-one adds up the kinks between the best point and the minimum in bins, one the cuts, and states of
-different rows are added.  A row's partition is a function of the row, wherever it lies.
+search in O(n) and one sum.  *Rows in parts*, of a file or on many machines, take two passes a
+round: one adds up the kinks between the best point and the minimum in bins, one the cuts, and
+states of different rows are added.  A row's partition is a function of the row, wherever it lies.
 
 Residual: (f - bound) / f.
 """
@@ -28,7 +28,7 @@ Residual: (f - bound) / f.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -177,7 +177,7 @@ class CuttingPlane(Solver):
     penalize_intercept: bool = False
     loss_needs = frozenset({"kinks"})
     penalty_needs = frozenset({"quadratic"})
-    default_passes = 1000
+    default_passes = 500
     sum_fields = frozenset({
         "value", "new_slopes", "new_offsets", "kinks", "start", "spread", "steep", "mass", "step",
     })  # fmt: skip
@@ -284,12 +284,12 @@ class CuttingPlane(Solver):
         return self.copy(base._replace(memory=None))._replace(**sums)
 
     def check_state(self, problem: Problem, state: CutState) -> None:
-        cuts = np.shape(getattr(state, "offsets", None))
+        cuts = np.asarray(state.offsets).shape
         if len(cuts) != 1:
             raise ValueError("the state has no cuts")
         fresh = self.init(problem)
         awake = int(np.count_nonzero(~np.asarray(state.resting, dtype=bool)))
-        sized = {
+        sized: Any = {
             name: np.zeros((*cuts, *getattr(fresh, name).shape[1:]), getattr(fresh, name).dtype)
             for name in ("slopes", "offsets", "block", "alpha", "idle", "resting")
         }
@@ -347,11 +347,12 @@ class CuttingPlane(Solver):
 
     def _searched(self, problem: Problem, s: CutState, chunk: Chunk) -> CutState:
         """From rows in memory: the best point on the line, and the next one to cut at."""
-        assert s.memory is not None
+        memory = s.memory
+        assert memory is not None
         rows, y, weight, order = chunk
         q = np.zeros(chunk.size)
         predict(rows, order, s.minimum[:-1], s.minimum[-1], q)
-        p, k = s.memory.best, 1.0
+        p, k = memory.best, 1.0
         if self.searches:
             shares = weight / float(np.sum(weight[order]))
             k = search(y, shares, order, problem.loss, p, q, *self._parabola(problem, s))
@@ -364,7 +365,7 @@ class CuttingPlane(Solver):
             k = 0.0
         share = self.perturbation(s, k)
         point = (1.0 - share) * s.best + share * s.minimum
-        memory = s.memory._replace(best=p, point=(1.0 - share) * p + share * q)
+        memory = memory._replace(best=p, point=(1.0 - share) * p + share * q)
         return _emptied(s._replace(trial=s.best, point=point, share=share, memory=memory))
 
     def _parabola(self, problem: Problem, s: CutState) -> tuple[float, float]:
@@ -470,7 +471,7 @@ class MCPA(OCAS):
     def perturbation(self, state: CutState, share: float) -> float:
         """Only where the last cut was taken at the best point, which is still the best."""
         if state.stalled:
-            return min(1.0, self.beyond * 10.0 ** (state.stalled - 1))
+            return min(1.0, self.beyond * 10.0 ** min(state.stalled - 1, 9))
         return self.beyond if state.share == 0.0 and share == 0.0 else 0.0
 
 

@@ -7,33 +7,36 @@ With features phi of a kernel, :math:`k(x, z) = \varphi(x)\cdot\varphi(z)`, and 
 .. math:: \max_{w_l, b_l} \sum_i e_{il}^2 / d_i \quad\text{with}\quad \|w_l\| = 1, \;
           w_l \cdot w_m = 0, \; \sum_i e_{il} / d_i = 0
 
-are the eigenvectors of :math:`\sum_i (\varphi_i - \mu)(\varphi_i - \mu)' / d_i`, mu the mean weighted
-by 1/d.  In the dual, with Omega the kernel matrix and :math:`D = \operatorname{diag}(d)`, they are those of
-:math:`D^{-1} M_D \Omega`, and :math:`e_i / d_i` is the embedding of spectral clustering (Alzate and
-Suykens, 2010).  Unlike that one it is a function, defined for every row.
+are the eigenvectors of :math:`\sum_i (\varphi_i - \mu)(\varphi_i - \mu)' / d_i`, mu the mean
+weighted by 1/d.  In the dual, with Omega the kernel matrix and D the diagonal matrix of degrees,
+they are those of :math:`D^{-1} M_D \Omega`, and :math:`e_i / d_i` is the embedding of spectral
+clustering (Alzate and Suykens, 2010).  Unlike that one it is a function, defined for every row.
 
-An update adds rows up and is exact however they come; the degrees are taken beside the rows that the
-state began with: all of them in memory, the first ones of a stream.  O(features^2) a row.
+Sums over rows are exact however these come.  Degrees are sums over all rows too, and the
+projections are worth nothing where they are those of other rows: of rows in parts a first pass adds
+up degrees, a second one moments, and what is asked for before that is learned from a random sample
+of the rows so far.  O(features^2) a row.
 
-*Clusters* of the k - 1 projections are found on a sample (``assign``): the k most frequent patterns of
-signs ("codebook", as published), directions ("cosine"), or centres of e / d ("kmeans").
+*Clusters* of the k - 1 projections are found on a sample (``assign``): the k most frequent patterns
+of signs ("codebook", as published), directions ("cosine"), or centres of e / d ("kmeans").
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from scipy.linalg import eigh
 
-from thresher._random import generator
+from thresher._random import uniform
 from thresher._rows import as_rows
 from thresher.functions import Codebook, LinearFunction
 from thresher.functions.codebook import ASSIGNMENTS
 from thresher.losses import LeastSquares
 from thresher.penalties import L1
-from thresher.solvers._states import added
+from thresher.solvers._states import added, present
 from thresher.solvers.base import Chunk, Problem, Solver, check_arrays
 from thresher.solvers.driver import Plan, learn, whole
 from thresher.solvers.lloyd import Lloyd
@@ -46,10 +49,13 @@ _BLOCK = 2048
 
 
 class PCAState(NamedTuple):
-    """Sums over the rows, of weight 1/d."""
+    """Sums over the rows of this pass; moments are those of weights 1/d, once degrees are known."""
 
+    weighs: int  # 1: degrees are known
     reference: np.ndarray  # mean of the features of all rows
     floor: float  # degrees below belong to rows that are like no other
+    likeness: float  # the largest of a row to itself
+    total: np.ndarray
     sums: np.ndarray
     moments: np.ndarray
     inverse: float  # sum of 1/d
@@ -57,6 +63,13 @@ class PCAState(NamedTuple):
     mass: float
     step: int
     sample: np.ndarray  # features of some rows
+    chance: np.ndarray  # the numbers that these were drawn by, the smallest of all
+
+
+@njit(cache=True, nogil=True)
+def _chances(seed, start, out):
+    for r in range(out.size):
+        out[r] = uniform(seed, start + r, 0)
 
 
 @dataclass(frozen=True)
@@ -67,17 +80,20 @@ class WeightedPCA(Solver):
     ----------
     assign : {"cosine", "kmeans", "codebook"}, default="cosine"
         How rows are grouped by their projections.
+    in_parts : bool, default=False
+        No chunk holds all rows: the first pass adds up their degrees.
     """
 
     assign: str = "cosine"
+    in_parts: bool = False
 
     target_kinds = frozenset({"none"})
     linear = False
     joint = True
     by_blocks = True
-    default_passes = 1
+    default_passes = 2
     asks_function = False
-    sum_fields = frozenset({"sums", "moments", "inverse", "alone", "mass", "step"})
+    sum_fields = frozenset({"total", "sums", "moments", "inverse", "alone", "mass", "step"})
     merges_exactly = True
 
     @property
@@ -95,71 +111,86 @@ class WeightedPCA(Solver):
                 "that differ"
             )
 
+    def for_stream(self, problem: Problem) -> WeightedPCA:
+        return replace(self, in_parts=True)
+
     def init(self, problem: Problem, chunk: Chunk | None = None) -> PCAState:
         m = problem.n_features
-        none = np.zeros(m), 0.0, np.zeros(m), np.zeros((m, m)), 0.0, 0.0, 0.0, 0
-        state = PCAState(*none, np.zeros((0, m)))
+        vectors = (np.zeros(m) for _ in range(3))
+        reference, total, sums = vectors
+        state = PCAState(
+            0, reference, 0.0, 0.0, total, sums, np.zeros((m, m)), 0.0, 0.0, 0.0, 0,
+            np.zeros((0, m)), np.zeros(0),
+        )  # fmt: skip
         if chunk is None:
             return state
-        n = chunk.order.size
-        if n < problem.outputs:
+        if chunk.order.size < problem.outputs:
             raise ValueError(
-                f"n_samples={n} rows should be at least n_clusters={problem.outputs}: there is "
-                "nothing to tell apart"
+                f"n_samples={chunk.order.size} rows should be at least n_clusters="
+                f"{problem.outputs}: there is nothing to tell apart"
             )
-        total, likeness, mass = np.zeros(m), 0.0, 0.0
-        for order in np.array_split(chunk.order, -(-n // _BLOCK)):
-            features, weight = chunk.rows.taken(order), chunk.weight[order]
-            total += weight @ features
-            mass += float(weight.sum())
-            likeness = max(likeness, float(np.max(np.einsum("ij,ij->i", features, features))))
-        drawn = generator(problem.seed, 31).permutation(n)[:_SAMPLE]
-        sample = chunk.rows.taken(chunk.order[np.sort(drawn)])
-        return state._replace(
-            reference=total / mass, floor=_ALONE * likeness / mass,
-            sample=np.ascontiguousarray(sample),
-        )  # fmt: skip
+        return state if self.in_parts else _weighing(self.update(problem, state, chunk))
 
     def update(self, problem: Problem, s: PCAState, chunk: Chunk) -> PCAState:
-        sums, moments = s.sums.copy(), s.moments.copy()
-        inverse, alone, mass = s.inverse, s.alone, s.mass
+        total, sums, moments = s.total.copy(), s.sums.copy(), s.moments.copy()
+        likeness, inverse, alone, mass = s.likeness, s.inverse, s.alone, s.mass
+        sample, chance, step = s.sample, s.chance, s.step
         for order in np.array_split(chunk.order, max(-(-chunk.order.size // _BLOCK), 1)):
             features, weight = chunk.rows.taken(order), chunk.weight[order]
-            degrees = features @ s.reference
-            counts = degrees > s.floor
-            shares = np.where(counts, weight / np.where(counts, degrees, 1.0), 0.0)
-            sums += shares @ features
-            features *= np.sqrt(shares)[:, None]
-            moments += features.T @ features
-            inverse += float(shares.sum())
-            alone += float(weight[~counts].sum())
             mass += float(weight.sum())
+            if s.weighs:
+                shares = _shares(s, features, weight)
+                alone += float(weight[shares == 0.0].sum())
+                inverse += float(shares.sum())
+                sums += shares @ features
+                features *= np.sqrt(shares)[:, None]
+                moments += features.T @ features
+            else:
+                total += weight @ features
+                likeness = max(likeness, _largest(features))
+                sample, chance = _drawn(problem.seed, step, features, sample, chance)
+            step += order.size
         return s._replace(
-            sums=sums, moments=moments, inverse=inverse, alone=alone, mass=mass,
-            step=s.step + chunk.order.size,
+            likeness=likeness, total=total, sums=sums, moments=moments, inverse=inverse,
+            alone=alone, mass=mass, step=step, sample=sample, chance=chance,
         )  # fmt: skip
+
+    def between(
+        self, problem: Problem, state: PCAState, chunk: Chunk | None, done: int,
+        planned: int | None,
+    ) -> PCAState:  # fmt: skip
+        return state if state.weighs or not state.mass > 0.0 else _weighing(state)
 
     def finish(self, problem: Problem, state: PCAState) -> Codebook:
         k, m = problem.outputs, problem.n_features
         coef, intercept = np.zeros((k, m)), np.zeros(k)
         words = np.zeros((k, k - 1))
+        if not state.weighs and state.sample.shape[0]:
+            state = _by_sample(state)
         if state.inverse > 0.0:
             coef, intercept = _projections(state, k)
             words = self._words(problem, state.sample @ coef.T + intercept, state.floor)
         linear = LinearFunction(coef.astype(problem.dtype), intercept)
         return Codebook(linear, words, self.assign)
 
-    def is_done(self, problem: Problem, state: PCAState, residual: float) -> bool:
-        return True
-
     def merge(self, problem: Problem, states: Any, base: PCAState, weights: Any) -> PCAState:
+        """Sums are added, and of all drawn rows the first are kept."""
         sums = added(states, base, weights, self.sum_fields - {"step"}, "mass")
-        return self.copy(base)._replace(**sums)
+        states, _ = present(states, weights)
+        likeness = max([base.likeness, *(s.likeness for s in states)])
+        drawn = [base, *states]
+        chance, first = np.unique(np.concatenate([s.chance for s in drawn]), return_index=True)
+        sample = np.concatenate([s.sample for s in drawn])[first[:_SAMPLE]]
+        return self.copy(base)._replace(
+            **sums, likeness=likeness, sample=sample, chance=chance[:_SAMPLE]
+        )
 
     def check_state(self, problem: Problem, state: PCAState) -> None:
-        fresh = self.init(problem)
-        rows = np.shape(getattr(state, "sample", None))[:1]
-        check_arrays(state, fresh._replace(sample=np.zeros((*rows, problem.n_features))))
+        rows = np.asarray(state.sample).shape[:1]
+        sized: Any = {"sample": np.zeros((*rows, problem.n_features)), "chance": np.zeros(rows)}
+        check_arrays(state, self.init(problem)._replace(**sized))
+        if state.weighs not in (0, 1):
+            raise ValueError(f"the state's weighs is {state.weighs}")
 
     # ------------------------------------------------------------ clusters of projections
 
@@ -176,6 +207,46 @@ class WeightedPCA(Solver):
         if self.assign == "cosine":
             return _centres(e, None, "cosine", k, problem.seed)
         return _centres(e / degrees[:, None], degrees, "euclidean", k, problem.seed)
+
+
+def _largest(features: np.ndarray) -> float:
+    return float(np.max(np.einsum("ij,ij->i", features, features), initial=0.0))
+
+
+def _shares(s: PCAState, features: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """weight / d, nothing for rows that are like no other."""
+    degrees = features @ s.reference
+    counts = degrees > s.floor
+    return np.where(counts, weight / np.where(counts, degrees, 1.0), 0.0)
+
+
+def _drawn(
+    seed: int, start: int, features: np.ndarray, sample: np.ndarray, chance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sample with these rows: those of the smallest chances, whatever chunks they come in."""
+    own = np.empty(features.shape[0])
+    _chances(seed, start, own)
+    chance = np.concatenate([chance, own])
+    first = np.argsort(chance, kind="stable")[:_SAMPLE]
+    if not np.any(first >= sample.shape[0]):
+        return sample, chance[first]
+    return np.concatenate([sample, features])[first], chance[first]
+
+
+def _weighing(s: PCAState) -> PCAState:
+    """With the degrees that a pass has added up, ready for the moments of the next one."""
+    return s._replace(
+        weighs=1, reference=s.total / s.mass, floor=_ALONE * s.likeness / s.mass, mass=0.0, step=0,
+    )  # fmt: skip
+
+
+def _by_sample(s: PCAState) -> PCAState:
+    """What the sample alone has to say, its own degrees included."""
+    rows, weight = s.sample, np.ones(s.sample.shape[0])
+    s = _weighing(s._replace(total=weight @ rows, mass=float(weight.size)))
+    shares = _shares(s, rows, weight)
+    moments = (rows * shares[:, None]).T @ rows
+    return s._replace(sums=shares @ rows, moments=moments, inverse=float(shares.sum()))
 
 
 def _projections(s: PCAState, k: int) -> tuple[np.ndarray, np.ndarray]:
