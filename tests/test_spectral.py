@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.linalg import eig
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from thresher import KernelSpectralClustering, TunedClusterer, load_model, save_model, train
@@ -144,10 +145,8 @@ def test_line_fit_is_one_for_lines_and_low_for_clouds():
 @pytest.mark.parametrize(
     ("params", "X", "message"),
     [
-        ({"n_clusters": 1}, BLOBS, "leaves nothing to tell apart"),
         ({"n_clusters": 0}, BLOBS, "whole number of at least 1"),
         ({"n_clusters": 5}, BLOBS[:4], "n_samples=4 rows should be at least n_clusters=5"),
-        ({"n_clusters": 4}, np.tile(BLOBS[:2], (10, 1)), "needs at least 3 landmarks"),
         ({"assign": "nearest"}, BLOBS, "assign must be one of"),
         ({"memory": 0}, BLOBS, "memory must be"),
         ({"kernel": "linear", "n_clusters": 2}, np.zeros((20, 2)), "every row is like no other"),
@@ -159,6 +158,16 @@ def test_what_cannot_be_clustered_is_refused(params, X, message):
         KernelSpectralClustering(**{"n_clusters": 3, "random_state": 0} | params).fit(X)
 
 
+def test_fewer_rows_that_differ_than_clusters():
+    with pytest.warns(ConvergenceWarning, match="tell 2 apart at most"):
+        model = KernelSpectralClustering(4, random_state=0).fit(np.tile(BLOBS[:2], (10, 1)))
+    assert len(set(model.labels_)) == 2
+
+
+def test_one_cluster_takes_all_rows():
+    assert not np.any(KernelSpectralClustering(1, random_state=0).fit(BLOBS).labels_)
+
+
 def test_rows_far_from_all_others_have_no_say():
     far = np.array([[1e3, 1e3], [-1e3, 1e3], [1e3, -1e3]])
     X = np.concatenate([MOONS, far])
@@ -168,5 +177,5 @@ def test_rows_far_from_all_others_have_no_say():
         model.fit(X)
     assert adjusted_rand_score(HALVES, model.labels_[:400]) > 0.95
     crowd = 1e3 * np.random.default_rng(0).normal(size=(100, 2))
-    with pytest.warns(UserWarning, match="100 of 500 rows are like no other"):
+    with pytest.warns(ConvergenceWarning, match="100 of 500 rows are like no other"):
         exact().fit(np.concatenate([MOONS, crowd]))

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from thresher._rows import Rows
@@ -40,7 +41,7 @@ class KernelSpectralClustering(Clusterer):
     Parameters
     ----------
     n_clusters : int, default=8
-        At least 2.
+        One takes all rows, and says nothing of them.
     kernel : {"rbf", "exponential", "cosine", ...} or Kernel, default="rbf"
         Its values should not be negative.
     gamma : float, "median" or None, default=None
@@ -132,8 +133,6 @@ class KernelSpectralClustering(Clusterer):
 
     def check_options(self) -> None:
         self.check_clusters()
-        if self.n_clusters < 2:
-            raise ValueError("n_clusters=1 leaves nothing to tell apart: ask for 2 at least")
         if self.assign not in ASSIGNMENTS:
             known = ", ".join(map(repr, ASSIGNMENTS))
             raise ValueError(f"assign must be one of {known}, got {self.assign!r}")
@@ -175,7 +174,16 @@ class KernelSpectralClustering(Clusterer):
         return self
 
     def _keep(self, results: list[Result], judges: Any, front: Front, offset: float) -> None:
-        _refuse_unlike(results[0].state)
+        if self.n_clusters > 1:
+            _refuse_unlike(results[0].state)
+        found = int(np.count_nonzero(np.any(results[0].function.coef[:-1] != 0.0, axis=1))) + 1
+        if found < self.n_clusters:
+            warnings.warn(
+                f"n_clusters={self.n_clusters}, but the landmarks tell {found} apart at most: "
+                "raise n_components, or too few rows differ",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
         super()._keep(results, judges, front, offset)
 
     def _learned(self, setup: Setup, result: Result, chunk: Chunk) -> None:
@@ -214,5 +222,6 @@ def _refuse_unlike(state: Any) -> None:
     warnings.warn(
         f"{state.alone:g} of {state.mass:g} rows are like no other (but themselves) and have no "
         "say in the clusters: use a wider kernel (a smaller gamma) or more landmarks",
+        ConvergenceWarning,
         stacklevel=6,
     )

@@ -111,7 +111,7 @@ class Codebook(NamedTuple):
     def check(self) -> None:
         require(np.ndim(self.words) == 2, "the codebook must have two dimensions")
         k = self.outputs
-        require(k >= 2, "there must be two clusters at least")
+        require(k >= 1, "there must be a cluster")
         check_numbers("words", self.words, (k, k - 1))
         require(self.assign in ASSIGNMENTS, f"assign must be one of {', '.join(ASSIGNMENTS)}")
         self.inner.check()

@@ -104,12 +104,6 @@ class WeightedPCA(Solver):
         if self.assign not in ASSIGNMENTS:
             known = ", ".join(map(repr, ASSIGNMENTS))
             raise ValueError(f"assign must be one of {known}, got {self.assign!r}")
-        if problem.outputs - 1 > problem.n_features:
-            raise ValueError(
-                f"n_clusters={problem.outputs} needs at least {problem.outputs - 1} landmarks, but "
-                f"there are {problem.n_features}: raise n_components, or there are too few rows "
-                "that differ"
-            )
 
     def for_stream(self, problem: Problem) -> WeightedPCA:
         return replace(self, in_parts=True)
@@ -200,7 +194,7 @@ class WeightedPCA(Solver):
         connected = degrees > floor
         e, degrees = e[connected], degrees[connected]
         k = problem.outputs
-        if e.shape[0] < k:
+        if e.shape[0] < k or k == 1:
             return np.zeros((k, k - 1))
         if self.assign == "codebook":
             return _frequent_signs(e, k)
@@ -251,11 +245,16 @@ def _by_sample(s: PCAState) -> PCAState:
 
 def _projections(s: PCAState, k: int) -> tuple[np.ndarray, np.ndarray]:
     """(k, features) and (k,): the k - 1 projections in units of their spread, and the degree."""
+    if k == 1:
+        return s.reference[None, :].copy(), np.zeros(1)
     mean = s.sums / s.inverse
     covariance = s.moments / s.inverse - np.outer(mean, mean)
     m = mean.size
-    values, vectors = eigh(covariance, subset_by_index=(m - k + 1, m - 1))
-    W = vectors[:, ::-1] / np.sqrt(np.maximum(values[::-1], 1e-300 + 1e-15 * values[-1]))
+    values, vectors = eigh(covariance, subset_by_index=(max(m - k + 1, 0), m - 1))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    W = np.zeros((m, k - 1))  # of fewer rows that differ than clusters, some say nothing
+    says = values > 1e-12 * values[0]
+    W[:, : says.size][:, says] = vectors[:, says] / np.sqrt(values[says])
     W *= np.where(np.take_along_axis(W, np.abs(W).argmax(axis=0)[None], axis=0) < 0.0, -1.0, 1.0)
     return np.vstack([W.T, s.reference]), np.append(-mean @ W, 0.0)
 
