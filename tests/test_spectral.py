@@ -179,3 +179,19 @@ def test_rows_far_from_all_others_have_no_say():
     crowd = 1e3 * np.random.default_rng(0).normal(size=(100, 2))
     with pytest.warns(ConvergenceWarning, match="100 of 500 rows are like no other"):
         exact().fit(np.concatenate([MOONS, crowd]))
+
+
+@pytest.mark.parametrize("assign", ASSIGNMENTS)
+def test_onnx(assign, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    from thresher.artifacts.onnx_graph import write_onnx
+
+    model = KernelSpectralClustering(4, gamma=0.5, assign=assign, scale=True, random_state=0)
+    model.fit(BLOBS)
+    path = tmp_path / "m.onnx"
+    write_onnx(path, model.function_, np.arange(4))
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"X": BLOBS}), strict=True))
+    np.testing.assert_allclose(found["scores"], model.function_.scores(BLOBS), rtol=1e-7, atol=1e-8)
+    np.testing.assert_array_equal(found["label"], model.labels_)

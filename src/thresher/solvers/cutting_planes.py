@@ -29,127 +29,35 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
-from thresher._random import generator
 from thresher.functions import LinearFunction
 from thresher.solvers import _cut_set as cut_set
-from thresher.solvers._cut_set import Cuts, Shrinking
-from thresher.solvers._kinked_line import BINS, add_kinks, root_of_bins, search
+from thresher.solvers._cut_passes import (
+    CUTTING,
+    SEARCHING,
+    CutState,
+    Predictions,
+    emptied,
+    first_step,
+    is_first,
+    mean_loss_of,
+    partitions_of,
+    passed,
+)
+from thresher.solvers._cut_set import Shrinking
+from thresher.solvers._kinked_line import BINS, root_of_bins, search
 from thresher.solvers._states import added
 from thresher.solvers.base import Chunk, Near, Problem, Solver, check_arrays, precisions
 from thresher.solvers.newton import predict
 
 __all__ = ["MCPA", "OCAS", "CuttingPlane"]
 
-_CUTTING, _SEARCHING = 0, 1  # what a pass is for
 _QUADRATIC = 1e-3  # of the gap: how far from the minimum above the cuts one may stay
 _STUCK = 3  # rounds without a new cut after which there is none
 _EXACT = 1e-9  # the gap that rounding may leave
-
-
-class Predictions(NamedTuple):
-    """Of all rows, which lie in memory."""
-
-    best: np.ndarray
-    point: np.ndarray
-    part: np.ndarray  # the partitions of the rows; empty if there is one
-
-
-class CutState(NamedTuple):
-    """The cuts, the points between them, and sums over the rows seen in this pass.
-
-    A point is weights, then the intercept.
-    """
-
-    slopes: np.ndarray  # those of ``Cuts``, from here ...
-    offsets: np.ndarray
-    block: np.ndarray
-    alpha: np.ndarray
-    idle: np.ndarray
-    resting: np.ndarray
-    products: np.ndarray  # ... to here
-    minimum: np.ndarray  # above the cuts
-    lower: float  # bound of the objective
-    best: np.ndarray
-    best_value: float  # the objective there; -1: not known
-    trial: np.ndarray  # maybe the next best
-    point: np.ndarray  # where this pass takes its cuts
-    share: float  # of the way from the trial to the minimum that the point lies on
-    stalled: int  # rounds without a new cut
-    rounds: int
-    phase: int
-    value: float  # sum of the losses at the trial
-    new_slopes: np.ndarray
-    new_offsets: np.ndarray
-    kinks: np.ndarray  # in bins between the best point and the minimum
-    start: float  # derivative at the best point towards the minimum
-    spread: float  # sum of |x|^2 + 1
-    steep: float  # sum of squared slopes
-    mass: float
-    step: int
-    memory: Predictions | None  # belongs to no file
-
-
-@njit(cache=True, nogil=True)
-def _add_cuts(
-    rows, y, weight, order, loss, given, p, point, trial, apart, part, project, slopes, offsets,
-    sums,
-):  # fmt: skip
-    """Add the rows' lines at the point; sums: loss at the trial, |x|^2 + 1, slope^2, mass.
-
-    ``given``: p holds the predictions at the point, and the first three sums are not asked for.
-    """
-    d = point.size - 1
-    blocks = offsets.size
-    value, spread, steep, mass = sums[0], sums[1], sums[2], sums[3]
-    for r in range(order.size):
-        i = order[r]
-        s = weight[i]
-        prediction = p[i] if given else rows.dot(i, point[:d]) + point[d]
-        k = 0
-        if blocks > 1:
-            k = part[i] if given else _part_of(rows, i, y[i], project, blocks)
-        height = loss.value(y[i], prediction)
-        slope = loss.deriv(y[i], prediction)
-        if slope != 0.0:
-            rows.add(i, s * slope, slopes[k, :d])
-            slopes[k, d] += s * slope
-        offsets[k] += s * (height - slope * prediction)
-        mass += s
-        if not given:
-            if apart:
-                height = loss.value(y[i], rows.dot(i, trial[:d]) + trial[d])
-            value += s * height
-            spread += s * (rows.sqnorm(i) + 1.0)
-            steep += s * slope * slope
-    sums[0], sums[1], sums[2], sums[3] = value, spread, steep, mass
-
-
-@njit(cache=True, nogil=True)
-def _part_of(rows, i, y, project, blocks):
-    """A partition that depends on the row alone: wherever it lies, and whoever reads it."""
-    place = 1e3 * (rows.dot(i, project) + 0.7548776662466927 * y)
-    return min(int(blocks * (place - math.floor(place))), blocks - 1)
-
-
-@njit(cache=True, nogil=True)
-def _parts(rows, y, order, project, blocks, part):
-    for r in range(order.size):
-        i = order[r]
-        part[i] = _part_of(rows, i, y[i], project, blocks)
-
-
-@njit(cache=True, nogil=True)
-def _losses(y, weight, order, loss, p):
-    total = 0.0
-    for r in range(order.size):
-        i = order[r]
-        total += weight[i] * loss.value(y[i], p[i])
-    return total
 
 
 @dataclass(frozen=True)
@@ -217,7 +125,7 @@ class CuttingPlane(Solver):
         d, P = problem.n_features, self.blocks
         minimum, best, trial, point = (np.zeros(d + 1) for _ in range(4))
         return CutState(
-            *cut_set.empty(d), minimum, 0.0, best, -1.0, trial, point, 0.0, 0, 0, _CUTTING,
+            *cut_set.empty(d), minimum, 0.0, best, -1.0, trial, point, 0.0, 0, 0, CUTTING,
             0.0, np.zeros((P, d + 1)), np.zeros(P), np.zeros(BINS), 0.0, 0.0, 0.0, 0.0, 0, None,
         )  # fmt: skip
 
@@ -227,25 +135,7 @@ class CuttingPlane(Solver):
         return state._replace(minimum=w, best=w.copy(), trial=w.copy(), point=w.copy())
 
     def update(self, problem: Problem, s: CutState, chunk: Chunk) -> CutState:
-        rows, y, weight, order = chunk
-        if s.phase == _SEARCHING:
-            start = add_kinks(
-                rows, y, weight, order, problem.loss, s.best, s.minimum, s.kinks, s.start
-            )
-            mass = s.mass + float(np.sum(weight[order]))
-            return s._replace(start=float(start), mass=mass, step=s.step + order.size)
-        memory = s.memory
-        given = memory is not None
-        p, part = (memory.point, memory.part) if memory is not None else (_NONE, _NO_PARTS)
-        sums = np.array([s.value, s.spread, s.steep, s.mass])
-        _add_cuts(
-            rows, y, weight, order, problem.loss, given, p, s.point, s.trial, s.share > 0.0, part,
-            _projection(problem), s.new_slopes, s.new_offsets, sums,
-        )  # fmt: skip
-        value, spread, steep, mass = (float(v) for v in sums)
-        return s._replace(
-            value=value, spread=spread, steep=steep, mass=mass, step=s.step + order.size
-        )
+        return passed(problem, s, chunk)
 
     def between(
         self, problem: Problem, state: CutState, chunk: Chunk | None, done: int,
@@ -255,17 +145,17 @@ class CuttingPlane(Solver):
             state = self._remembering(problem, state, chunk)
         if not state.mass > 0.0:
             return state
-        if state.phase == _SEARCHING:
+        if state.phase == SEARCHING:
             return self._tried(problem, state)
         state = self._solved(problem, _judged(self, problem, state))
         if chunk is not None:
             return self._searched(problem, state, chunk)
         if self.searches:
-            return _emptied(state._replace(phase=_SEARCHING))
-        return _emptied(state._replace(trial=state.minimum.copy(), point=state.minimum.copy()))
+            return emptied(state._replace(phase=SEARCHING))
+        return emptied(state._replace(trial=state.minimum.copy(), point=state.minimum.copy()))
 
     def finish(self, problem: Problem, state: CutState) -> LinearFunction:
-        w = _first_step(problem, state) if _is_first(state) else _judged(self, problem, state).best
+        w = first_step(problem, state) if is_first(state) else _judged(self, problem, state).best
         return LinearFunction(w[:-1].astype(problem.dtype), float(w[-1]))
 
     def residual(self, problem: Problem, state: CutState, before: Any, after: Any) -> float:
@@ -306,10 +196,8 @@ class CuttingPlane(Solver):
     def _remembering(self, problem: Problem, s: CutState, chunk: Chunk) -> CutState:
         p = np.zeros(chunk.size)
         predict(chunk.rows, chunk.order, s.best[:-1], s.best[-1], p)
-        part = np.zeros(chunk.size if self.blocks > 1 else 0, dtype=np.int64)
-        if self.blocks > 1:
-            _parts(chunk.rows, chunk.y, chunk.order, _projection(problem), self.blocks, part)
-        value = self.objective(problem, s.best, _loss_of(problem, chunk, p))
+        part = partitions_of(problem, chunk, self.blocks)
+        value = self.objective(problem, s.best, mean_loss_of(problem, chunk, p))
         return s._replace(memory=Predictions(p, p.copy(), part), best_value=value)
 
     def objective(self, problem: Problem, w: np.ndarray, loss: float) -> float:
@@ -332,7 +220,7 @@ class CuttingPlane(Solver):
         slopes, offsets = s.new_slopes / s.mass, s.new_offsets / s.mass
         if not problem.fit_intercept:
             slopes[:, -1] = 0.0
-        cuts, fresh = cut_set.with_cuts(_cuts_of(s), slopes, offsets, precision)
+        cuts, fresh = cut_set.with_cuts(s.cuts, slopes, offsets, precision)
         gap = max(_QUADRATIC * (s.best_value - s.lower), 1e-15 * s.best_value)
         found = cut_set.relaxed(
             cuts, self.blocks, precision, float(s.best[-1]), self._pull(problem), gap
@@ -357,7 +245,7 @@ class CuttingPlane(Solver):
             shares = weight / float(np.sum(weight[order]))
             k = search(y, shares, order, problem.loss, p, q, *self._parabola(problem, s))
         trial, reached = s.best + k * (s.minimum - s.best), p + k * (q - p)
-        value = self.objective(problem, trial, _loss_of(problem, chunk, reached))
+        value = self.objective(problem, trial, mean_loss_of(problem, chunk, reached))
         if value < s.best_value:
             s = s._replace(best=trial, best_value=value)
             p = reached
@@ -366,7 +254,7 @@ class CuttingPlane(Solver):
         share = self.perturbation(s, k)
         point = (1.0 - share) * s.best + share * s.minimum
         memory = memory._replace(best=p, point=(1.0 - share) * p + share * q)
-        return _emptied(s._replace(trial=s.best, point=point, share=share, memory=memory))
+        return emptied(s._replace(trial=s.best, point=point, share=share, memory=memory))
 
     def _parabola(self, problem: Problem, s: CutState) -> tuple[float, float]:
         """Half the second and the first derivative of the penalty from the best point on."""
@@ -380,7 +268,7 @@ class CuttingPlane(Solver):
         trial = s.best + k * (s.minimum - s.best)
         share = self.perturbation(s, k)
         point = (1.0 - share) * trial + share * s.minimum
-        return _emptied(s._replace(trial=trial, point=point, share=share, phase=_CUTTING))
+        return emptied(s._replace(trial=trial, point=point, share=share, phase=CUTTING))
 
 
 @dataclass(frozen=True)
@@ -475,49 +363,11 @@ class MCPA(OCAS):
         return self.beyond if state.share == 0.0 and share == 0.0 else 0.0
 
 
-_NONE, _NO_PARTS = np.zeros(0), np.zeros(0, dtype=np.int64)
-
-
-def _cuts_of(s: CutState) -> Cuts:
-    return Cuts(s.slopes, s.offsets, s.block, s.alpha, s.idle, s.resting, s.products)
-
-
-def _projection(problem: Problem) -> np.ndarray:
-    """The same for all shards, whose seeds differ."""
-    return generator(0, 12).uniform(size=problem.n_features)
-
-
-def _loss_of(problem: Problem, chunk: Chunk, p: np.ndarray) -> float:
-    mass = float(np.sum(chunk.weight[chunk.order]))
-    return float(_losses(chunk.y, chunk.weight, chunk.order, problem.loss, p)) / max(mass, 1e-300)
-
-
 def _judged(solver: CuttingPlane, problem: Problem, s: CutState) -> CutState:
     """With the trial as the best point, if the pass has shown that it is."""
-    if s.memory is not None or s.phase != _CUTTING or not s.mass > 0.0:
+    if s.memory is not None or s.phase != CUTTING or not s.mass > 0.0:
         return s
     value = solver.objective(problem, s.trial, s.value / s.mass)
     if 0.0 <= s.best_value <= value:
         return s
     return s._replace(best=s.trial.copy(), best_value=value)
-
-
-def _is_first(s: CutState) -> bool:
-    return s.rounds == 0 and s.memory is None and s.mass > 0.0
-
-
-def _first_step(problem: Problem, s: CutState) -> np.ndarray:
-    """After a pass at zero: a step so short that the lines of usual rows still hold."""
-    length = s.value / max(s.steep, 1e-300) / max(s.spread / s.mass, 1e-300)
-    w = s.point - length * np.sum(s.new_slopes, axis=0) / s.mass
-    if not problem.fit_intercept:
-        w[-1] = 0.0
-    return w
-
-
-def _emptied(s: CutState) -> CutState:
-    """For the sums of the next pass."""
-    return s._replace(
-        value=0.0, new_slopes=np.zeros_like(s.new_slopes), new_offsets=np.zeros_like(s.new_offsets),
-        kinks=np.zeros_like(s.kinks), start=0.0, spread=0.0, steep=0.0, mass=0.0,
-    )  # fmt: skip
