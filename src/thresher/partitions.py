@@ -106,8 +106,10 @@ def balanced_line_fit(projections: np.ndarray, clusters: np.ndarray, share: floa
     >>> import numpy as np
     >>> from thresher.partitions import balanced_line_fit
     >>> e = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
-    >>> balanced_line_fit(e, np.array([0, 0, 1, 1])), balanced_line_fit(e, np.array([0, 1, 0, 1]))
-    (1.0, 0.5)
+    >>> balanced_line_fit(e, np.array([0, 0, 1, 1]))
+    1.0
+    >>> round(balanced_line_fit(e, np.array([0, 1, 0, 1])), 2)
+    0.39
     """
     D, fits, sizes = projections.shape[1], [], []
     for c in np.unique(clusters):
