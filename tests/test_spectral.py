@@ -119,6 +119,10 @@ def test_files_training_and_evaluation(tmp_path):
     again = load_model(path)
     np.testing.assert_array_equal(again.predict(MOONS), model.predict(MOONS))
     assert model.estimator.function_.describe() == "2 clusters of 1 projections"
+    assert "silhouette" in model.evaluate(MOONS)
+    parts = train(MOONS, None, learner="spectral", params=params, seed=0, memory=1, holdout=0.0)
+    assert parts.training["in_memory"] is False
+    assert adjusted_rand_score(HALVES, parts.predict(MOONS)) > 0.9
 
 
 def test_the_tuner_finds_width_and_number_by_line_fit_and_silhouette():
