@@ -184,7 +184,7 @@ def _balanced(e: np.ndarray, block: np.ndarray, blocks: int, alpha: np.ndarray) 
 def _minimise(
     K: np.ndarray, s: np.ndarray, block: np.ndarray, blocks: int, alpha: np.ndarray, gap: float
 ) -> int:
-    return int(minimise(K, s, block, blocks, alpha, gap, 20 * alpha.size + 1000))
+    return int(minimise(K, s, block, blocks, alpha, gap, 4 * alpha.size + 200))
 
 
 def _value(K: np.ndarray, s: np.ndarray, alpha: np.ndarray) -> float:
