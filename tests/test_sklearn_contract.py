@@ -28,6 +28,7 @@ from thresher import (
     ForestFeatures,
     FourierFeatures,
     KernelClassifier,
+    KernelSpectralClustering,
     LinearClassifier,
     LinearRegressor,
     LocalNystroem,
@@ -128,6 +129,9 @@ STOCHASTIC = (
 STARTS = (
     "starts are drawn among the rows: repeated rows are drawn otherwise than one of that weight"
 )
+LANDMARKS = (
+    "landmarks are drawn among the rows: repeated rows are drawn otherwise than one of that weight"
+)
 FOLDS = "repeated rows fall into different folds of a cross-validation than one row of that weight"
 ROWS = "a race keeps rows back to choose by and to judge by, and needs 20: the check has fewer"
 ON_FEW_ROWS = (
@@ -155,6 +159,7 @@ FAILURES = {
     BudgetedRegressor: dict.fromkeys(WEIGHTS, STOCHASTIC),
     MultiHyperplaneClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     ConfidenceClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
+    KernelSpectralClustering: dict.fromkeys(WEIGHTS, LANDMARKS),
     PlaneClustering: dict.fromkeys(WEIGHTS, STARTS),
     StochasticKMeans: dict.fromkeys(WEIGHTS, STARTS),
     OneClassMachine: dict.fromkeys(WEIGHTS, TOLERANCE),

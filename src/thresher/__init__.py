@@ -14,9 +14,9 @@ _HOMES = {
     "thresher.data": ["DataError", "DataSet", "Schema", "open_data"],
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
-        "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
-        "MultiHyperplaneClassifier", "OneClassMachine", "PlaneClustering", "StochasticKMeans",
-        "SupportVectorClassifier", "SupportVectorRegressor",
+        "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
+        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "OneClassMachine",
+        "PlaneClustering", "StochasticKMeans", "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         FitEvent,
         KernelClassifier,
         KernelRegressor,
+        KernelSpectralClustering,
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,

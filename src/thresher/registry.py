@@ -133,6 +133,9 @@ SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
     "rw_l2_rda": "thresher.solvers.reweighted.ReweightedL2",
     "asset": "thresher.solvers.asset.ASSET",
     "least_squares": "thresher.solvers.least_squares.DirectLeastSquares",
+    "cutting_plane": "thresher.solvers.cutting_planes.CuttingPlane",
+    "ocas": "thresher.solvers.cutting_planes.OCAS",
+    "mcpa": "thresher.solvers.cutting_planes.MCPA",
 })  # fmt: skip
 _TABLES = (LOSSES, PENALTIES, KERNELS, MAPS, SOLVERS)
 
@@ -193,7 +196,7 @@ TASKS: dict[str, Task] = {
     ),
     "clustering": Task(
         "clusterer", "There is none: rows are grouped by themselves.", "none",
-        ("prediction", "score"), ("silhouette",),
+        ("prediction", "score"), ("silhouette", "balanced_line_fit"),
         "thresher.training.clustering.ClusteringMetrics", "distance",
     ),
 }  # fmt: skip
@@ -383,6 +386,12 @@ LEARNERS = Learners({
         "clusters along planes",
         "Clusters along planes, without a target: for rows that lie on a few flat pieces.",
         {"clustering": "thresher.estimators.plane_clustering.PlaneClustering"},
+    ),
+    "spectral": LearnerEntry(
+        "clusters of any shape, by a kernel",
+        "Clusters of any shape, without a target: rows that are alike hang together. For up to "
+        "some hundred features.",
+        {"clustering": "thresher.estimators.spectral.KernelSpectralClustering"},
     ),
 })  # fmt: skip
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
+    from thresher.estimators.spectral import KernelSpectralClustering
     from thresher.estimators.support import SupportVectorClassifier, SupportVectorRegressor
 
 _HOME = {
@@ -33,6 +34,7 @@ _HOME = {
     "MultiHyperplaneClassifier": "hyperplanes",
     "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
+    "KernelSpectralClustering": "spectral",
     "StochasticKMeans": "kmeans",
     "SupportVectorClassifier": "support",
     "SupportVectorRegressor": "support",
@@ -46,6 +48,7 @@ __all__ = [
     "FitEvent",
     "KernelClassifier",
     "KernelRegressor",
+    "KernelSpectralClustering",
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",

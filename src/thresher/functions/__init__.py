@@ -7,6 +7,7 @@ the function, and nobody asks of what kind it is.
 ===============================  ==================================================================
 ``features``, ``outputs``        shape of what goes in and comes out
 ``unscaled(units)``              the same of rows in their original units
+``mapped(map, features, units)`` the same of rows, of functions of what a map makes of them
 ``scores(X)``                    (rows, outputs), in float64; X is an array or a CSR matrix
 ``size``                         numbers that it takes to score a row
 ``describe()``                   these in words
@@ -38,6 +39,7 @@ from thresher.functions.calibration import (
     normalised,
 )
 from thresher.functions.centres import Centres
+from thresher.functions.codebook import Codebook
 from thresher.functions.expansion import Expansion
 from thresher.functions.flat_planes import FlatPlanes
 from thresher.functions.linear import LinearFunction
@@ -49,6 +51,7 @@ from thresher.functions.units import Units
 __all__ = [
     "BeliefFunction",
     "Centres",
+    "Codebook",
     "DiagonalSpread",
     "Duels",
     "Expansion",
