@@ -16,7 +16,7 @@ from inspect import signature
 from typing import Any
 
 __all__ = [
-    "KERNELS", "LEARNERS", "LOSSES", "MAPS", "PENALTIES", "SOLVERS", "TASKS", "Contestant",
+    "BASIS", "KERNELS", "LEARNERS", "LOSSES", "MAPS", "PENALTIES", "SOLVERS", "TASKS", "Contestant",
     "LearnerEntry", "Learners", "Names", "Task", "metrics_of", "register", "resolve",
 ]  # fmt: skip
 
@@ -63,7 +63,8 @@ class Names(Mapping[str, Any]):
     def add(self, name: str, cls: type) -> None:
         """Give a class a name; the same class may have it already."""
         if name in self and self[name] is not cls:
-            raise ValueError(f"{name!r} already names {self[name].__name__}")
+            known = getattr(self[name], "__name__", self[name])
+            raise ValueError(f"{name!r} already names {known}")
         self._entries[name] = cls
 
     def remove(self, name: str) -> None:
@@ -134,6 +135,8 @@ SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
     "asset": "thresher.solvers.asset.ASSET",
     "least_squares": "thresher.solvers.least_squares.DirectLeastSquares",
 })  # fmt: skip
+#: functions of rows for the basis of a semiparametric model; ours need no names
+BASIS = Names("basis function", "", {})
 _TABLES = (LOSSES, PENALTIES, KERNELS, MAPS, SOLVERS)
 
 
@@ -403,15 +406,16 @@ def _imported(where: str) -> Any:
 # ---------------------------------------------------------------- names to objects
 
 
-def register(name: str, cls: type) -> type:
+def register(name: str, cls: Any) -> Any:
     """Give a class of your own a name that estimators, commands and model files know.
 
     Parameters
     ----------
     name : str
         ``loss="name"`` or ``--loss name`` from now on.
-    cls : type
-        A class of Loss, Penalty, Kernel, FeatureMap or Solver.
+    cls : type or callable
+        A class of Loss, Penalty, Kernel, FeatureMap or Solver; or a function that gives a number
+        for each row of an array, for the ``basis`` of a ``SemiparametricRegressor``.
 
     Examples
     --------
@@ -426,6 +430,11 @@ def register(name: str, cls: type) -> type:
     >>> from thresher.registry import LOSSES
     >>> LOSSES.remove("wide")
     """
+    if not isinstance(cls, type):
+        if not callable(cls):
+            raise TypeError(f"register({name!r}, ...) needs a class or a function, got {cls!r}")
+        BASIS.add(name, cls)
+        return cls
     for table in _TABLES:
         if table.takes(cls):
             table.add(name, cls)
