@@ -15,7 +15,8 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
-        "MultiHyperplaneClassifier", "PlaneClustering", "StochasticKMeans",
+        "MultiHyperplaneClassifier", "PlaneClustering", "SemiparametricRegressor",
+        "StochasticKMeans",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         LinearRegressor,
         MultiHyperplaneClassifier,
         PlaneClustering,
+        SemiparametricRegressor,
         StochasticKMeans,
     )
     from thresher.kernels import (

@@ -364,6 +364,13 @@ LEARNERS = Learners({
         },
         losses={"classification": ("squared_hinge",), "regression": ("least_squares",)},
     ),
+    "semiparametric": LearnerEntry(
+        "functions with readable coefficients beside a kernel machine",
+        "Functions of your choice with coefficients that can be read, and a kernel machine for "
+        "what they leave over: where some of the answer is known, or asked for. Up to some "
+        "100,000 rows.",
+        {"regression": "thresher.estimators.semiparametric.SemiparametricRegressor"},
+    ),
     "kmeans": LearnerEntry(
         "clusters around centres",
         "Clusters around centres, without a target; a penalty leaves each centre few features.",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
+    from thresher.estimators.semiparametric import SemiparametricRegressor
 
 _HOME = {
     "FitEvent": "progress",
@@ -30,6 +31,7 @@ _HOME = {
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
     "PlaneClustering": "plane_clustering",
+    "SemiparametricRegressor": "semiparametric",
     "StochasticKMeans": "kmeans",
 }
 
@@ -45,6 +47,7 @@ __all__ = [
     "LinearRegressor",
     "MultiHyperplaneClassifier",
     "PlaneClustering",
+    "SemiparametricRegressor",
     "StochasticKMeans",
 ]
 

@@ -124,6 +124,16 @@ class Learner(NestedParameters):
         """Whether rows of a file that does not fit in memory can be learned from."""
         return hasattr(self, "partial_fit")
 
+    def without_memory(self) -> str:
+        """What to do where rows do not fit in memory, and this learner needs them all."""
+        params = self.get_params(deep=False)
+        name = "solver" if "solver" in params else "algorithm"
+        exact = ", or 'summed_newton' for the optimum" if name == "solver" else ""
+        return f"allow more memory, or use {name}='auto'{exact}"
+
+    def name_features(self, names: list[str] | None) -> None:
+        """Be told the names of the columns, where rows come as plain arrays; most do not ask."""
+
     def _centres(self) -> bool:
         """Whether the model has an intercept, which a shift of the features can go into."""
         return True

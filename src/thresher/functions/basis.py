@@ -226,7 +226,7 @@ class BSplines:
         x = graph.add("Min", x, graph.constant(float(np.nextafter(self.knots[-1], -np.inf))))
         right = graph.add("Less", x, graph.constant(t[1:]))
         left = graph.add("GreaterOrEqual", x, graph.constant(t[:-1]))
-        inside = graph.cast(graph.add("And", left, right), np.float64)
+        inside = graph.add("Cast", graph.add("And", left, right), to=graph.onnx.TensorProto.DOUBLE)
         values, count = inside, t.size - 1
         for k in range(1, self.degree + 1):
             low, high = t[: count - 1], t[k + 1 : k + count]

@@ -116,13 +116,13 @@ def interior_point(
     ``scale`` is the mean diagonal of Q.
     """
     width = upper - lower
-    mean = float(np.mean(width))
+    mean, least = float(np.mean(width)), 1e-15 * width
     z, eta = np.clip(start[0], lower + 0.1 * width, upper - 0.1 * width), start[1].copy()
     slope = Q.times(z) + linear + eta @ A
     push = max(0.1 * float(np.mean(np.abs(slope))), tol)
     low, high = np.maximum(slope, 0.0) + push, np.maximum(-slope, 0.0) + push
     for done in range(_MOST):
-        below, above = z - lower, upper - z
+        below, above = np.maximum(z - lower, least), np.maximum(upper - z, least)
         dual = Q.times(z) + linear + eta @ A - low + high
         primal = A @ z - target
         mu = float(low @ below + high @ above) / (2 * z.size)
@@ -130,8 +130,10 @@ def interior_point(
         if settled and np.max(np.abs(primal), initial=0.0) <= 1e-2 * tol * mean:
             break
         solve = Q.factor(low / below + high / above + _TRACE * scale)
-        images = solve(A.T)
+        images = solve(A.T) if A.shape[0] else A.T
         schur = A @ images
+        if not np.all(np.isfinite(schur)):  # no more digits are left
+            break
 
         def direction(  # noqa: PLR0913
             toward_low, toward_high, below=below, above=above, dual=dual, primal=primal,
@@ -140,7 +142,8 @@ def interior_point(
             """Newton's step to products ``toward``; its steps for z, eta and both slacks."""
             right = toward_low / below - toward_high / above - dual - low + high
             alone = solve(right[:, None])[:, 0]
-            step = np.linalg.lstsq(schur, A @ alone + primal, rcond=1e-14)[0]
+            missed = A @ alone + primal
+            step = np.linalg.lstsq(schur, missed, rcond=1e-14)[0] if missed.size else missed
             move = alone - images @ step
             return (
                 move, step, (toward_low - low * move) / below - low,
@@ -158,7 +161,7 @@ def interior_point(
             centre - move_low * move, centre + move_high * move
         )
         length = _length(below, above, low, high, move, move_low, move_high)
-        if not length > 1e-10:
+        if not (length > 1e-10 and np.all(np.isfinite(move)) and np.all(np.isfinite(step))):
             break
         z, eta = z + length * move, eta + length * step
         low, high = low + length * move_low, high + length * move_high

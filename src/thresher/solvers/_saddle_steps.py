@@ -8,6 +8,8 @@ move of the opposite sign, a length without the bound of one, and a dual step of
 
 *MPD*, the method of multipliers: single variables (group = 1), and multipliers that move rarely, as
 soon as the variables are settled for the present ones: what they violate is half of the next move.
+As moves are rare, each also corrects G: down where an equality is still missed on the same side, up
+where it is missed on the other.
 
 The scale G of the dual steps stands for :math:`A_F Q_{FF}^{-1} A_F'` of the free variables.  Too
 small a G makes eta diverge, the more easily the larger the bounds.  The safe one is a ridge over
@@ -89,6 +91,7 @@ def _steps(
     chosen, worst = np.empty(group, np.int64), np.empty(group)
     slopes, moves = np.empty(group), np.empty(group)
     system, shift = np.empty((group, group)), np.empty(group)
+    earlier = np.zeros(K)
     steps, last, first = 0, np.inf, 0.0
     while True:
         count, primal = _worst(row, linear, lower, upper, A, z, eta, images, chosen, worst, slopes)
@@ -128,6 +131,9 @@ def _steps(
             due = max(due, abs(residue[j]) / scales[j])
         if not patient or primal <= 0.5 * max(due, tol):
             for j in range(K):
+                if patient and earlier[j] != 0.0:
+                    scales[j] *= 0.7 if earlier[j] * residue[j] > 0.0 else 2.0
+                earlier[j] = residue[j]
                 eta[j] += residue[j] / scales[j]
         steps += 1
     z[:] = best_z

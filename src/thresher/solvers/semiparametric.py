@@ -45,11 +45,11 @@ from thresher.solvers._interior_point import LowRank, WholeMatrix, interior_poin
 from thresher.solvers._saddle_steps import ridge_scales, saddle_steps
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 
-__all__ = ["INNER", "SemiparametricDual", "orthonormal"]
+__all__ = ["INNER", "SemiparametricDual", "orthonormal", "split"]
 
 INNER = ("interior", "pdsg", "multipliers")
 _LEAST_FRESH = 10
-_WORK = 2e8  # multiplications of first-order steps between two looks at the whole
+_WORK = 3e7  # multiplications of first-order steps between two looks at the whole
 _DEPENDENT = 1e-7  # of a function's size must be left beside the others
 
 
@@ -170,11 +170,7 @@ class SemiparametricDual(Solver):
 
     def _work(self, problem: Problem, chunk: Chunk) -> Work:
         order = chunk.order
-        table = chunk.rows.taken(order)
-        d = problem.n_features - self.free
-        X, psi = table[:, :d], table[:, d:]
-        psi = np.asarray(psi.toarray() if hasattr(psi, "toarray") else psi, dtype=np.float64)
-        X = X.tocsr() if hasattr(X, "tocsr") else np.ascontiguousarray(X)
+        X, psi = split(problem, chunk, self.free)
         basis, triangle = orthonormal(psi)
         bound = chunk.weight[order] / (problem.ridge * float(np.sum(chunk.weight[order])))
         y = chunk.y[order].astype(np.float64)
@@ -293,7 +289,9 @@ class SemiparametricDual(Solver):
     # ------------------------------------------------------------ the algorithm
 
     def update(self, problem: Problem, state: DualState, chunk: Chunk) -> DualState:
-        """One working set."""
+        """One working set; none where the start was the solution already."""
+        if state.violation <= (problem.tol or 1e-3):
+            return state._replace(step=state.step + 1)
         qp, chosen = state.work.qp, state.chosen
         block = qp.block(chosen, state.z, state.images)
         tol, start = self._tol(problem), (state.z[chosen], state.eta)
@@ -336,6 +334,15 @@ class SemiparametricDual(Solver):
 
     def is_sound(self, problem: Problem, state: DualState) -> bool:
         return bool(np.all(np.isfinite(state.z)) and np.all(np.isfinite(state.eta)))
+
+
+def split(problem: Problem, chunk: Chunk, free: int) -> tuple[Any, np.ndarray]:
+    """The rows to visit, in double precision: those of the kernel, and values of free functions."""
+    table = chunk.rows.taken(chunk.order)
+    d = problem.n_features - free
+    X, psi = table[:, :d], table[:, d:]
+    psi = np.asarray(psi.toarray() if hasattr(psi, "toarray") else psi, dtype=np.float64)
+    return X.tocsr() if hasattr(X, "tocsr") else np.ascontiguousarray(X), psi
 
 
 def orthonormal(psi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

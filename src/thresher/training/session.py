@@ -341,10 +341,9 @@ class _Run:
         if not estimator.streams_files():
             params = estimator.get_params(deep=False)
             name = "solver" if "solver" in params else "algorithm"
-            exact = ", or 'summed_newton' for the optimum" if name == "solver" else ""
             raise ValueError(
                 f"{name}={params[name]!r} must see all rows at once, and they {self._where}: "
-                f"allow more memory, or use {name}='auto'{exact}"
+                + estimator.without_memory()
             )
         if estimator.get_params(deep=False).get("steps") is not None:
             raise ValueError("steps counts updates in memory; in a stream give passes")
@@ -505,6 +504,7 @@ def _estimator(schema: Schema, task: str, how: Training) -> Any:
     params = {"random_state": how.seed, **_own_params(estimator, task, how)}
     params.setdefault("scale", schema.is_table or schema.layout == "dense")
     estimator.set_params(**params)
+    estimator.name_features(schema.feature_names())
     if how.tuning is not None:
         how.tuning.check(estimator, task, how.every is not None or how.resume)
     return estimator
