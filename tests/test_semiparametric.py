@@ -232,7 +232,7 @@ def test_bad_options(options, told):
 
 def test_no_stream():
     assert not hasattr(model(), "partial_fit")
-    with pytest.raises(TypeError, match="is none of a word such as 'temp.2'"):
+    with pytest.raises(TypeError, match=r"is none of a word such as 'temp.2'"):
         model([3]).fit(X, Y)
 
 
@@ -276,7 +276,7 @@ def test_functions_of_python_need_a_name_to_be_saved(tmp_path, registered):
     save_model(found, path)
     np.testing.assert_array_equal(load_model(path).predict(X), found.predict(X))
     BASIS.remove(registered)
-    with pytest.raises(ValueError, match="'wave' is not registered here: call thresher.register"):
+    with pytest.raises(ValueError, match=r"'wave' is not registered here: call thresher.register"):
         load_model(path)
     register(registered, wave)
 

@@ -218,9 +218,7 @@ def test_least_squares_solves_its_equations():
     rows = as_rows(np.column_stack([X, psi]))
     problem = Problem(LeastSquares(), L2(0.01), 3, False)
     solver = SemiparametricLeastSquares(KERNEL, 2)
-    function = driver.learn(
-        solver, problem, driver.whole(rows, y, weight), driver.Plan(1)
-    ).function
+    function = driver.learn(solver, problem, driver.whole(rows, y, weight), driver.Plan(1)).function
     share = weight * 90 / weight.sum()
     system = np.block([
         [gram(KERNEL, X) + np.diag(0.9 / share), psi], [psi.T, np.zeros((2, 2))]
@@ -245,7 +243,7 @@ def test_what_cannot_work_is_refused():
     with pytest.raises(ValueError, match="free function 1 depends on those before it"):
         learned(X, np.column_stack([psi[:, 0], 2.0 * psi[:, 0]]), y, 1.0)
     rows = driver.whole(as_rows(np.column_stack([X, psi])), y)
-    with pytest.raises(ValueError, match="EpsilonInsensitive|epsilon_insensitive"):
+    with pytest.raises(ValueError, match=r"EpsilonInsensitive|epsilon_insensitive"):
         driver.learn(
             SemiparametricDual(KERNEL, 2), Problem(Huber(), L2(1.0), 3, False), rows, driver.Plan()
         )

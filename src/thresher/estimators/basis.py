@@ -7,7 +7,7 @@
 ``"temp^2"``           a power of it
 ``"temp*SO2"``         a product
 ``"sin(2*temp)"``      abs, cos, exp, log, log1p, sin or sqrt of a (multiple of a) column
-``"spline(temp)"``     cubic B-splines, 5 knots at quantiles; ``"spline(temp, 8, 2)"``: 8 of degree 2
+``"spline(temp)"``     cubic B-splines, 5 knots at quantiles; ``"spline(temp, 8, 2)"``: 8, degree 2
 a registered name      ``thresher.register("hat", function)``
 a callable             an array of rows to a number (or several) for each row
 =====================  =========================================================================
@@ -87,7 +87,9 @@ def _parsed(word: str, names: Sequence[str], X: Any) -> Any:
     if call is not None and call[1] in APPLIED:
         rate = _RATE.fullmatch(call[2])
         column = call[2] if rate is None else rate[2]
-        return Applied(call[1], _place(column, names, word), 1.0 if rate is None else float(rate[1]))
+        return Applied(
+            call[1], _place(column, names, word), 1.0 if rate is None else float(rate[1])
+        )
     columns, exponents = [], []
     for factor in word.split("*"):
         column, caret, power = factor.partition("^")
@@ -153,7 +155,7 @@ def refuse_useless(table: np.ndarray, names: Sequence[str], kept: np.ndarray) ->
         return
     j = int(np.argmax(left <= _DEPENDENT))
     weights = np.linalg.lstsq(scaled[:, :j], scaled[:, j], rcond=None)[0]
-    others = [repr(names[k]) for k in np.flatnonzero(np.abs(weights) > 1e-5)][:5]
+    others = [repr(names[k]) for k in np.flatnonzero(np.abs(weights) > 1e-5).tolist()][:5]
     raise ValueError(
         f"basis function {names[j]!r} depends on {', '.join(others)} on these {n} rows, so that "
         "their coefficients mean nothing: leave one of them out"

@@ -277,7 +277,7 @@ class SemiparametricRegressor(Regressor):
 
     def learn_front(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, moments: Any = None
-    ) -> BasisFront:  # type: ignore[override]
+    ) -> Any:
         """Units, the functions, and what they leave of the targets."""
         X, y = input.matrix_of(rows), targets.astype(np.float64)
         kept = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)
@@ -318,7 +318,8 @@ class SemiparametricRegressor(Regressor):
         d, seed = rows.shape[1], seed_from(self.random_state)
         problem = Problem(loss, L2(alpha), d, False, rows.dtype, seed, self.tol)
         if front.map is None and not front.alone:
-            X = input.matrix_of(rows)[: chunk.size, : d - front.width]
+            X = input.matrix_of(rows)[:, : d - front.width]
+            X = X if chunk.order.size == chunk.size else X[chunk.order]
             solver = self._exact_solver(front, resolve_kernel(self.kernel, self.gamma, X, seed))
             tol: float | None = self.tol or 1e-3
         else:

@@ -236,9 +236,7 @@ class BSplines:
             down = graph.add("Mul", down, graph.constant(1.0 / (high - t[1:count])))
             first = graph.add("Gather", values, graph.constant(np.arange(count - 1)), axis=1)
             second = graph.add("Gather", values, graph.constant(np.arange(1, count)), axis=1)
-            values = graph.add(
-                "Add", graph.add("Mul", up, first), graph.add("Mul", down, second)
-            )
+            values = graph.add("Add", graph.add("Mul", up, first), graph.add("Mul", down, second))
             count -= 1
         return graph.add("Gather", values, graph.constant(np.arange(self.width)), axis=1)
 

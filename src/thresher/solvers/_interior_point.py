@@ -107,6 +107,90 @@ def _cholesky(matrix: np.ndarray, diagonal: float) -> Any:
             more = max(100.0 * more, 1e-13 * float(np.max(own, initial=1.0)))
 
 
+class _Point(NamedTuple):
+    """Variables, multipliers of the equalities, and those of the lower and upper bounds."""
+
+    z: np.ndarray
+    eta: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def moved(self, step: _Point, length: float) -> _Point:
+        return _Point(*(own + length * change for own, change in zip(self, step, strict=True)))
+
+
+class _Program(NamedTuple):
+    Q: Curvature
+    linear: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    A: np.ndarray
+    target: np.ndarray
+
+    def slopes(self, z: np.ndarray, eta: np.ndarray) -> np.ndarray:
+        return self.Q.times(z) + self.linear + eta @ self.A
+
+
+class _System:
+    """Newton's equations at a point, factored."""
+
+    def __init__(self, program: _Program, point: _Point, trace: float):
+        least = 1e-15 * (program.upper - program.lower)
+        self.A, self.point, self._trace = program.A, point, trace
+        self.below = np.maximum(point.z - program.lower, least)
+        self.above = np.maximum(program.upper - point.z, least)
+        self.dual = program.slopes(point.z, point.eta) - point.low + point.high
+        self.primal = program.A @ point.z - program.target
+        self.mu = self._products(point, self.below, self.above)
+
+    def factor(self, Q: Curvature) -> bool:
+        """False where no more digits are left."""
+        self._solve = Q.factor(
+            self.point.low / self.below + self.point.high / self.above + self._trace
+        )
+        self._images = self._solve(self.A.T) if self.A.shape[0] else self.A.T
+        self._schur = self.A @ self._images
+        return bool(np.all(np.isfinite(self._schur)))
+
+    def _products(self, point: _Point, below: np.ndarray, above: np.ndarray) -> float:
+        return float(point.low @ below + point.high @ above) / (2 * below.size)
+
+    def direction(self, to_low: Any, to_high: Any) -> _Point:
+        """Newton's step, the products of slacks and multipliers aimed at these numbers."""
+        low, high = self.point.low, self.point.high
+        right = to_low / self.below - to_high / self.above - self.dual - low + high
+        alone = self._solve(right[:, None])[:, 0]
+        missed = self.A @ alone + self.primal
+        eta = np.linalg.lstsq(self._schur, missed, rcond=1e-14)[0] if missed.size else missed
+        z = alone - self._images @ eta
+        return _Point(
+            z, eta, (to_low - low * z) / self.below - low, (to_high + high * z) / self.above - high
+        )
+
+    def length(self, step: _Point) -> float:
+        """How far everything stays positive, a little less."""
+        return min(
+            _reach(self.below, step.z), _reach(self.above, -step.z),
+            _reach(self.point.low, step.low), _reach(self.point.high, step.high),
+        )  # fmt: skip
+
+    def corrected(self) -> _Point:
+        """Mehrotra's step: as near to the centre as a first look says, and of second order."""
+        first = self.direction(0.0, 0.0)
+        length = self.length(first)
+        aimed = self._products(
+            self.point.moved(first, length),
+            self.below + length * first.z, self.above - length * first.z,
+        )  # fmt: skip
+        centre = self.mu * min(max(aimed / self.mu, 0.0), 1.0) ** 3
+        return self.direction(centre - first.low * first.z, centre + first.high * first.z)
+
+
+def _reach(values: np.ndarray, change: np.ndarray) -> float:
+    falls = change < 0.0
+    return min(1.0, 0.995 * float(np.min(-values[falls] / change[falls]))) if falls.any() else 1.0
+
+
 def interior_point(
     Q: Curvature, linear: np.ndarray, lower: np.ndarray, upper: np.ndarray, A: np.ndarray,
     target: np.ndarray, start: tuple[np.ndarray, np.ndarray], tol: float, scale: float,
@@ -115,68 +199,26 @@ def interior_point(
 
     ``scale`` is the mean diagonal of Q.
     """
+    program = _Program(Q, linear, lower, upper, A, target)
     width = upper - lower
-    mean, least = float(np.mean(width)), 1e-15 * width
+    mean, done = float(np.mean(width)), 0
     z, eta = np.clip(start[0], lower + 0.1 * width, upper - 0.1 * width), start[1].copy()
-    slope = Q.times(z) + linear + eta @ A
+    slope = program.slopes(z, eta)
     push = max(0.1 * float(np.mean(np.abs(slope))), tol)
-    low, high = np.maximum(slope, 0.0) + push, np.maximum(-slope, 0.0) + push
-    for done in range(_MOST):
-        below, above = np.maximum(z - lower, least), np.maximum(upper - z, least)
-        dual = Q.times(z) + linear + eta @ A - low + high
-        primal = A @ z - target
-        mu = float(low @ below + high @ above) / (2 * z.size)
-        settled = mu <= 0.1 * _SNAP * tol * mean and np.max(np.abs(dual)) <= 0.1 * tol
-        if settled and np.max(np.abs(primal), initial=0.0) <= 1e-2 * tol * mean:
+    point = _Point(z, eta, np.maximum(slope, 0.0) + push, np.maximum(-slope, 0.0) + push)
+    while done < _MOST:
+        system = _System(program, point, _TRACE * scale)
+        centred = system.mu <= 0.1 * _SNAP * tol * mean
+        feasible = np.max(np.abs(system.primal), initial=0.0) <= 1e-2 * tol * mean
+        if (centred and feasible and np.max(np.abs(system.dual)) <= 0.1 * tol) or not (
+            system.mu > 0.0 and system.factor(Q)
+        ):
             break
-        solve = Q.factor(low / below + high / above + _TRACE * scale)
-        images = solve(A.T) if A.shape[0] else A.T
-        schur = A @ images
-        if not np.all(np.isfinite(schur)):  # no more digits are left
+        step = system.corrected()
+        length = system.length(step)
+        if not (length > 1e-10 and all(np.all(np.isfinite(part)) for part in step)):
             break
-
-        def direction(  # noqa: PLR0913
-            toward_low, toward_high, below=below, above=above, dual=dual, primal=primal,
-            solve=solve, images=images, schur=schur,
-        ):  # fmt: skip
-            """Newton's step to products ``toward``; its steps for z, eta and both slacks."""
-            right = toward_low / below - toward_high / above - dual - low + high
-            alone = solve(right[:, None])[:, 0]
-            missed = A @ alone + primal
-            step = np.linalg.lstsq(schur, missed, rcond=1e-14)[0] if missed.size else missed
-            move = alone - images @ step
-            return (
-                move, step, (toward_low - low * move) / below - low,
-                (toward_high + high * move) / above - high,
-            )  # fmt: skip
-
-        move, _, move_low, move_high = direction(0.0, 0.0)
-        length = _length(below, above, low, high, move, move_low, move_high)
-        aimed = float(
-            (low + length * move_low) @ (below + length * move)
-            + (high + length * move_high) @ (above - length * move)
-        ) / (2 * z.size)
-        centre = mu * min(max(aimed / mu, 0.0), 1.0) ** 3
-        move, step, move_low, move_high = direction(
-            centre - move_low * move, centre + move_high * move
-        )
-        length = _length(below, above, low, high, move, move_low, move_high)
-        if not (length > 1e-10 and np.all(np.isfinite(move)) and np.all(np.isfinite(step))):
-            break
-        z, eta = z + length * move, eta + length * step
-        low, high = low + length * move_low, high + length * move_high
-    near_low, near_high = z - lower < _SNAP * width, upper - z < _SNAP * width
-    z = np.where(near_low, lower, np.where(near_high, upper, z))
-    return np.clip(z, lower, upper), eta, done
-
-
-def _length(below, above, low, high, move, move_low, move_high) -> float:  # noqa: PLR0913
-    """How far all stay positive, a little less."""
-    return min(
-        _reach(below, move), _reach(above, -move), _reach(low, move_low), _reach(high, move_high)
-    )
-
-
-def _reach(values: np.ndarray, change: np.ndarray) -> float:
-    falls = change < 0.0
-    return min(1.0, 0.995 * float(np.min(-values[falls] / change[falls]))) if falls.any() else 1.0
+        point, done = point.moved(step, length), done + 1
+    z = np.where(point.z - lower < _SNAP * width, lower, point.z)
+    z = np.where(upper - z < _SNAP * width, upper, z)
+    return np.clip(z, lower, upper), point.eta, done

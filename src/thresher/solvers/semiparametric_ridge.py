@@ -5,8 +5,8 @@ r"""Kernel least squares with free functions, by one direct solve.
           \begin{pmatrix} K + \alpha n D^{-1} & \Psi \\ \Psi' & 0 \end{pmatrix}
           \begin{pmatrix} z \\ \beta \end{pmatrix} = \begin{pmatrix} y \\ 0 \end{pmatrix}
 
-with D the weights of the rows: the LS-SVM for psi = 1, a smoothing spline's system for a kernel with
-polynomials (Wahba, 1990).  One Cholesky factor of n x n numbers and a K x K Schur complement.
+with D the weights of the rows: the LS-SVM for psi = 1, a smoothing spline's system for a kernel
+with polynomials (Wahba, 1990).  One Cholesky factor of n x n numbers and a K x K Schur complement.
 """
 
 from __future__ import annotations
