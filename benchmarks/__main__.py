@@ -27,6 +27,7 @@ CLAIMS = {
     "local_landmarks": "Kernel machines in cells: covtype",
     "forests": "Forests as feature maps",
     "terms": "Weighted terms",
+    "semiparametric": "Semiparametric regression",
     "growth": "Cost and memory against rows",
     "clustering": "Clustering",
     "orderings": "Orders of rows",

@@ -14,8 +14,9 @@ last B, free ones first, the latest ones first.  Equalities have no say in the c
 sort.  Fewer fresh ones are taken as fewer variables change.
 
 *Inner solvers*.  "interior" (``_interior_point``) is the default; "pdsg" and "multipliers"
-(``_saddle_steps``) are the published first-order ones.  Each also solves the whole problem at once
-(``decompose=False``).
+(``_saddle_steps``) are the published first-order ones; a working set that they do not solve in the
+steps they are given is solved by the first.  Each also solves the whole problem at once
+(``decompose=False``), there without such help.
 
 *Start*.  Where rows abound, the program with a low-rank kernel (``_incomplete_cholesky``) is solved
 first, by the interior-point method: in few dimensions that is nearly the solution, and every kernel
@@ -39,7 +40,7 @@ from thresher.functions.expansion import Expansion
 from thresher.functions.semiparametric import SemiparametricFunction, trailing
 from thresher.kernels.columns import Columns
 from thresher.kernels.functions import Kernel
-from thresher.solvers._equality_qp import EqualityQP, violations
+from thresher.solvers._equality_qp import Block, EqualityQP, violations
 from thresher.solvers._incomplete_cholesky import incomplete_cholesky
 from thresher.solvers._interior_point import LowRank, WholeMatrix, interior_point
 from thresher.solvers._saddle_steps import ridge_scales, saddle_steps
@@ -69,6 +70,7 @@ class DualState(NamedTuple):
     chosen: np.ndarray  # the working set, the latest members first
     fresh: int
     scales: np.ndarray  # of the dual steps of a first-order solver that goes on
+    rescued: int  # working sets that a first-order solver gave up
     dual: np.ndarray  # coefficient of every row of the chunk
     violation: float
     gap: float  # relative
@@ -254,8 +256,10 @@ class SemiparametricDual(Solver):
         dual[work.order] = qp.weights(z)
         chosen, fresh = self._chosen(qp, z, wrong, before)
         scales = np.empty(0) if before is None else before.scales
-        step = 0 if before is None else before.step + 1
-        return DualState(z, eta, images, chosen, fresh, scales, dual, violation, gap, step, work)
+        step, rescued = (0, 0) if before is None else (before.step + 1, before.rescued)
+        return DualState(
+            z, eta, images, chosen, fresh, scales, rescued, dual, violation, gap, step, work
+        )
 
     def _chosen(
         self, qp: EqualityQP, z: np.ndarray, wrong: np.ndarray, before: DualState | None
@@ -295,12 +299,9 @@ class SemiparametricDual(Solver):
         qp, chosen = state.work.qp, state.chosen
         block = qp.block(chosen, state.z, state.images)
         tol, start = self._tol(problem), (state.z[chosen], state.eta)
-        scales = state.scales
+        scales, rescued = state.scales, state.rescued
         if self.inner == "interior":
-            moved, eta, _ = interior_point(
-                WholeMatrix(block.Q, block.row), block.linear, block.lower, block.upper, block.A,
-                block.target, start, 0.1 * tol, float(np.mean(np.diag(block.Q))),
-            )  # fmt: skip
+            moved, eta = self._solved(block, start, tol)
         else:
             if self.decompose or not scales.size:
                 scales = ridge_scales(block, self.ridge)
@@ -311,11 +312,22 @@ class SemiparametricDual(Solver):
                 tol=0.5 * tol if self.decompose else tol, unit=self.unit,
             )  # fmt: skip
             moved, eta, scales = found.z, found.eta, found.scales
+            if self.decompose and found.violation > tol:
+                moved, eta = self._solved(block, start, tol)
+                rescued += 1
         z, images = state.z.copy(), state.images.copy()
         z[chosen] = moved
         qp.moved(images, qp.weights(z) - qp.weights(state.z))
-        before = state._replace(scales=scales)
+        before = state._replace(scales=scales, rescued=rescued)
         return self._looked(problem, state.work, state.dual.size, z, eta, images, before)
+
+    def _solved(self, block: Block, start: tuple[np.ndarray, np.ndarray], tol: float) -> Any:
+        """The working set by the interior-point method."""
+        z, eta, _ = interior_point(
+            WholeMatrix(block.Q, block.row), block.linear, block.lower, block.upper, block.A,
+            block.target, start, 0.1 * tol, float(np.mean(np.diag(block.Q))),
+        )  # fmt: skip
+        return z, eta
 
     def finish(self, problem: Problem, state: DualState) -> SemiparametricFunction:
         work = state.work
