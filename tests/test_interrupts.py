@@ -24,6 +24,7 @@ from thresher import (
     KernelClassifier,
     LinearClassifier,
     MultiHyperplaneClassifier,
+    SemiparametricRegressor,
     cli,
     load_model,
 )
@@ -35,7 +36,8 @@ from thresher.race.race import Race
 from thresher.solvers import driver
 
 INTERRUPTED = 130
-LEARNERS = ["linear", "joint", "kernel", "forest", "budgeted", "hyperplanes", "confidence"]
+LEARNERS = ["linear", "joint", "kernel", "forest", "budgeted", "hyperplanes", "confidence",
+            "semiparametric"]  # fmt: skip
 
 
 @pytest.fixture
@@ -170,6 +172,7 @@ def one_of(learner):
         "budgeted": BudgetedClassifier(budget=10, max_iter=2, random_state=0),
         "hyperplanes": MultiHyperplaneClassifier(max_iter=2, random_state=0),
         "confidence": ConfidenceClassifier(max_iter=2, random_state=0),
+        "semiparametric": SemiparametricRegressor("linear", algorithm="pdsg", random_state=0),
     }[learner]
 
 
