@@ -7,10 +7,10 @@ absolute value, so that the kernel matrix enters once; it is given up to {most:,
 are extrapolated by the growth between its two largest sizes (no more than the third power is
 assumed). An interior-point method that is told the kernel's low rank, as our own start is one,
 would be far faster than Clarabel on the dense matrix: the ratio is that of the problem as it is
-usually given to such a solver. KernelRidge gets the functions as columns beside x, which its kernel then
-sees: it has no coefficients to read, and another loss; pyGAM, where it is installed, a spline of x
-and the functions as linear terms. Errors are against the curve without noise, on 2,000 new rows.
-CPU seconds, one thread, warm.
+usually given to such a solver. KernelRidge gets the functions as columns beside x, which its kernel
+then sees: it has no coefficients to read, and another loss; pyGAM, where it is installed, a spline
+of x and the functions as linear terms. Errors are against the curve without noise, on 2,000 new
+rows. CPU seconds, one thread, warm.
 """
 
 from __future__ import annotations

@@ -23,7 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from thresher.functions.basis import APPLIED, Applied, BSplines, Monomial, Plain, Registered
+from thresher.functions.basis import (
+    APPLIED,
+    Applied,
+    BasisFunction,
+    BSplines,
+    Monomial,
+    Plain,
+    Registered,
+)
 from thresher.registry import BASIS
 
 __all__ = ["basis_terms", "column_names", "refuse_useless"]
@@ -63,7 +71,7 @@ def _items(basis: Any) -> list[Any]:
 
 def _own(item: Any, X: Any) -> Any:
     """A callable, or a term that is ready."""
-    if callable(getattr(item, "least_features", None)) or hasattr(item, "to_onnx"):
+    if isinstance(item, BasisFunction):
         return item
     if not callable(item):
         raise TypeError(

@@ -24,7 +24,10 @@ from scipy.interpolate import BSpline
 from thresher.functions.base import check_numbers, require
 from thresher.registry import BASIS
 
-__all__ = ["APPLIED", "Applied", "BSplines", "Monomial", "Plain", "Registered", "tabulated"]
+__all__ = [
+    "APPLIED", "Applied", "BSplines", "BasisFunction", "Monomial", "Plain", "Registered",
+    "tabulated",
+]  # fmt: skip
 
 #: functions of a column that a basis may name
 APPLIED: dict[str, Callable[[Any], Any]] = {
@@ -33,6 +36,50 @@ APPLIED: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 _ONNX = {"abs": "Abs", "cos": "Cos", "exp": "Exp", "log": "Log", "sin": "Sin", "sqrt": "Sqrt"}
 _MOST = 100  # highest exponent or degree
+
+
+class BasisFunction:
+    """Base of the functions of a basis: frozen dataclasses of plain values.
+
+    ``of(X)`` gives (rows, functions) of an array or a CSR matrix, ``names(columns)`` what they are
+    called, ``check(features)`` refuses what a file must not bring, ``to_onnx(graph, rows)`` writes
+    them down; ``least_features`` is how many columns a row must have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dataclasses import dataclass
+    >>> from thresher import SemiparametricRegressor
+    >>> from thresher.functions.basis import BasisFunction
+    >>> @dataclass(frozen=True)
+    ... class Above(BasisFunction):
+    ...     limit: float
+    ...     least_features = 1
+    ...     def names(self, columns):
+    ...         return [f"{columns[0]} above {self.limit:g}"]
+    ...     def of(self, X):
+    ...         return (X[:, :1] > self.limit).astype(float)
+    ...     def check(self, features):
+    ...         pass
+    >>> X = np.linspace(0.0, 1.0, 50)[:, None]
+    >>> model = SemiparametricRegressor(["1", Above(0.5)]).fit(X, 3.0 * (X[:, 0] > 0.5))
+    >>> model.basis_names_, bool(abs(model.beta_[1] - 3.0) < 0.5)
+    (['1', 'x0 above 0.5'], True)
+    """
+
+    least_features: int
+
+    def names(self, columns: Sequence[str]) -> list[str]:
+        raise NotImplementedError
+
+    def of(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def check(self, features: int) -> None:
+        raise NotImplementedError
+
+    def to_onnx(self, graph: Any, rows: str) -> str:
+        raise ValueError(f"the basis function {type(self).__name__} is not known to ONNX")
 
 
 def tabulated(terms: Sequence[Any], X: Any) -> np.ndarray:
@@ -57,7 +104,7 @@ def _onnx_column(graph: Any, rows: str, j: int) -> str:
 
 
 @dataclass(frozen=True)
-class Monomial:
+class Monomial(BasisFunction):
     """The product of powers of columns; of none it is the constant 1.
 
     Parameters
@@ -79,7 +126,7 @@ class Monomial:
     exponents: tuple = ()
 
     @property
-    def least_features(self) -> int:
+    def least_features(self) -> int:  # type: ignore[override]
         return 1 + max(self.columns, default=-1)
 
     def names(self, columns: Sequence[str]) -> list[str]:
@@ -111,7 +158,7 @@ class Monomial:
 
 
 @dataclass(frozen=True)
-class Applied:
+class Applied(BasisFunction):
     """A function of a multiple of a column.
 
     Parameters
@@ -135,7 +182,7 @@ class Applied:
     rate: float = 1.0
 
     @property
-    def least_features(self) -> int:
+    def least_features(self) -> int:  # type: ignore[override]
         return 1 + self.column
 
     def names(self, columns: Sequence[str]) -> list[str]:
@@ -162,7 +209,7 @@ class Applied:
 
 
 @dataclass(frozen=True, eq=False)
-class BSplines:
+class BSplines(BasisFunction):
     """B-splines of a column over given knots, all but the last: a curve beside a constant.
 
     Beyond the outer knots they go on as constants.  All of them would add up to one.
@@ -188,7 +235,7 @@ class BSplines:
     degree: int = 3
 
     @property
-    def least_features(self) -> int:
+    def least_features(self) -> int:  # type: ignore[override]
         return 1 + self.column
 
     @property
@@ -259,7 +306,7 @@ def _numbered(name: str, width: int) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Registered:
+class Registered(BasisFunction):
     """A function that ``thresher.register(name, function)`` knows; it is given rows as an array.
 
     Parameters
@@ -294,7 +341,7 @@ class Registered:
 
 
 @dataclass(frozen=True)
-class Plain:
+class Plain(BasisFunction):
     """A function of rows as an array, which nobody has registered.
 
     Parameters

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thresher.functions.base import check_numbers, count_nonzero, require
-from thresher.functions.basis import Monomial, tabulated
+from thresher.functions.basis import BasisFunction, Monomial, tabulated
 from thresher.functions.units import Units
 
 __all__ = ["SemiparametricFunction", "trailing"]
@@ -50,11 +50,6 @@ class SemiparametricFunction(NamedTuple):
     @property
     def intercept(self) -> float:
         return 0.0
-
-    @property
-    def units(self) -> Units | None:
-        """Of the rows that the kernel part sees."""
-        return getattr(self.part, "units", None)
 
     def unscaled(self, units: Units | None) -> SemiparametricFunction:
         """Of rows in their original units, if the part's are in ``units``."""
@@ -106,7 +101,7 @@ class SemiparametricFunction(NamedTuple):
         require(self.part.outputs == 1, f"the kernel part has {self.part.outputs} outputs")
         require(isinstance(self.terms, tuple), "the basis is damaged")
         for term in self.terms:
-            require(callable(getattr(term, "to_onnx", None)), "the basis is damaged")
+            require(isinstance(term, BasisFunction), "the basis is damaged")
             term.check(self.part.features)
         width = len(self.names([""] * self.part.features))
         check_numbers("beta_", self.beta, (width,))
