@@ -370,6 +370,7 @@ LEARNERS = Learners({
         "what they leave over: where some of the answer is known, or asked for. Up to some "
         "100,000 rows.",
         {"regression": "thresher.estimators.semiparametric.SemiparametricRegressor"},
+        losses={"regression": ("epsilon_insensitive", "least_squares")},
     ),
     "kmeans": LearnerEntry(
         "clusters around centres",
