@@ -63,9 +63,9 @@ REMARKS = """\
   the working sets, with c = 10 or many functions most of them, had to be handed over (square
   brackets). Alone, at c = 10 and for 2,000 rows at c = 1, they did not converge in the steps given.
   "Stable for all c" is not what we see of PDSG.
-- The published factors (100 between D:PDSG and MPD alone at 10,000 rows, two to three between D:PDSG
-  and D:MPD) are not seen: alone we stop at 2,000 rows, and MPD with scales that follow the signs of
-  what is missed is about as fast as PDSG here.
+- The published factors (100 between D:PDSG and MPD alone at 10,000 rows, two to three between
+  D:PDSG and D:MPD) are not seen: alone we stop at 2,000 rows, and MPD with scales that follow the
+  signs of what is missed is about as fast as PDSG here.
 - Time is linear in K at most: of ours it hardly depends on K, that of D:PDSG grows about linearly.
 - The printed error of the parametric model of Milan, 0.0279, is larger than the variance of the
   target (0.020): predicting the mean would be better. Ours, fitted to the same loss, is near the
