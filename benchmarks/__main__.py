@@ -29,6 +29,7 @@ CLAIMS = {
     "local_landmarks": "Kernel machines in cells: covtype",
     "forests": "Forests as feature maps",
     "terms": "Weighted terms",
+    "semiparametric": "Semiparametric regression",
     "growth": "Cost and memory against rows",
     "cuts": "Cutting planes",
     "clustering": "Clustering",

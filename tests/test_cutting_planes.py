@@ -97,7 +97,7 @@ def test_bins_of_a_stream_give_the_same_place_and_add_up():
     assert root_of_bins(bins, start, 0.1) == pytest.approx(exact, rel=2e-3)
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{type(s).__name__}{id(s) % 97}")
+@pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 def test_the_optimum_of_the_hinge(solver):
     """Smoothed Newton's, by a gap that is a bound; resting cuts and a full memory change little."""
     given = {"loss": "hinge", "alpha": 0.01}

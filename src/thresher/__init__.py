@@ -16,7 +16,8 @@ _HOMES = {
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
         "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "OneClassMachine",
-        "PlaneClustering", "StochasticKMeans", "SupportVectorClassifier", "SupportVectorRegressor",
+        "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
+        "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         MultiHyperplaneClassifier,
         OneClassMachine,
         PlaneClustering,
+        SemiparametricRegressor,
         StochasticKMeans,
         SupportVectorClassifier,
         SupportVectorRegressor,

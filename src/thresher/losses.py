@@ -416,6 +416,7 @@ class EpsilonInsensitive(Loss):
 
     epsilon: float = 0.1
     space = {"epsilon": Float(1e-3, 1.0, log=True)}
+    traits = frozenset({"tube"})  # residuals up to epsilon cost nothing, beyond it a line
     tasks = frozenset({"regression"})
 
     def __post_init__(self):

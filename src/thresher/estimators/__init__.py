@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
+    from thresher.estimators.semiparametric import SemiparametricRegressor
     from thresher.estimators.spectral import KernelSpectralClustering
     from thresher.estimators.support import SupportVectorClassifier, SupportVectorRegressor
 
@@ -35,6 +36,7 @@ _HOME = {
     "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
     "KernelSpectralClustering": "spectral",
+    "SemiparametricRegressor": "semiparametric",
     "StochasticKMeans": "kmeans",
     "SupportVectorClassifier": "support",
     "SupportVectorRegressor": "support",
@@ -54,6 +56,7 @@ __all__ = [
     "MultiHyperplaneClassifier",
     "OneClassMachine",
     "PlaneClustering",
+    "SemiparametricRegressor",
     "StochasticKMeans",
     "SupportVectorClassifier",
     "SupportVectorRegressor",

@@ -152,6 +152,9 @@ class Learner(NestedParameters):
         exact = ", or 'summed_newton' for the optimum" if name == "solver" else ""
         return f"{name}={params[name]!r}", f"{name}='auto'{exact}"
 
+    def name_features(self, names: list[str] | None) -> None:
+        """Be told the names of the columns, where rows come as plain arrays; most do not ask."""
+
     def _centres(self) -> bool:
         """Whether the model has an intercept, which a shift of the features can go into."""
         return True
