@@ -29,7 +29,7 @@ from thresher.kernels.gram import gram
 from thresher.kernels.width import median_gamma
 from thresher.matchings.assignment import best_assignment
 from thresher.matchings.similarities import centred, flattened, without_diagonal
-from thresher.matchings.sorting import sort_from, spectral_start
+from thresher.matchings.sorting import Sorted, sort_from, spectral_starts
 
 SIZES = (40, 80, 160, 320)
 POWERS = tuple(round(0.1 * k, 1) for k in range(1, 11))
@@ -179,8 +179,14 @@ def sorting(pair: Pair, seed: int, diagonal: bool) -> tuple[float, int, int]:
         runs.append(sort_from(K, L, np.eye(m)[order]))
     right = [pair.right(run.match) for run in runs]
     best = int(np.argmax([run.objective for run in runs]))
-    spectral = pair.right(sort_from(K, L, spectral_start(K, L)).match)
+    spectral = pair.right(spectral_sorted(K, L).match)
     return float(np.mean(right)), right[best], spectral
+
+
+def spectral_sorted(K: np.ndarray, L: np.ndarray) -> Sorted:
+    """From the leading eigenvectors, whose signs are free: the better of two ends."""
+    runs = [sort_from(K, L, P) for P in spectral_starts(K, L)]
+    return max(runs, key=lambda run: run.objective)
 
 
 def powered(pair: Pair, diagonal: bool) -> int:
@@ -188,7 +194,7 @@ def powered(pair: Pair, diagonal: bool) -> int:
     found = []
     for power in POWERS:
         K, L = _for_sorting(pair, diagonal, lambda K, power=power: flattened(K, power))
-        found.append(pair.right(sort_from(K, L, spectral_start(K, L)).match))
+        found.append(pair.right(spectral_sorted(K, L).match))
     return max(found)
 
 
