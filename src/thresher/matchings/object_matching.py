@@ -18,6 +18,7 @@ from thresher.kernels.gram import gram
 from thresher.kernels.width import resolve_kernel
 from thresher.matchings.assignment import best_assignment, best_few, permutation_matrix, recall
 from thresher.matchings.convex import is_degenerate, soft_match
+from thresher.matchings.refining import refined
 from thresher.matchings.similarities import (
     around_zero,
     centred,
@@ -25,7 +26,6 @@ from thresher.matchings.similarities import (
     of_unit_size,
     without_diagonal,
 )
-from thresher.matchings.refining import refined
 from thresher.matchings.sorting import sorted_best
 from thresher.matchings.spectra import Coupling, Spectrum
 

@@ -35,7 +35,7 @@ class Spectrum(NamedTuple):
     def of(cls, K: np.ndarray, rank: int | None = None) -> Spectrum:
         """All eigenpairs of a symmetric matrix, or the ``rank`` largest in size.  O(m^3)."""
         values, vectors = eigh(K)
-        return cls(values, vectors, _squares(K))._largest(rank)
+        return cls(values, vectors, _squares(K)).largest(rank)
 
     @classmethod
     def by_landmarks(
@@ -49,9 +49,10 @@ class Spectrum(NamedTuple):
         chosen = np.sort(generator(seed, 41).choice(len(K), min(landmarks, len(K)), False))
         basis = np.linalg.qr(K[:, chosen])[0]
         values, turned = eigh(basis.T @ (K @ basis))
-        return cls(values, basis @ turned, _squares(K))._largest(rank)
+        return cls(values, basis @ turned, _squares(K)).largest(rank)
 
-    def _largest(self, rank: int | None) -> Spectrum:
+    def largest(self, rank: int | None) -> Spectrum:
+        """The ``rank`` eigenpairs of largest size; all for None."""
         if rank is None or rank >= self.values.size:
             return self
         return self._only(np.sort(np.argsort(np.abs(self.values))[-rank:]))
