@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thresher.views.charts.boundary import plot_boundary
+    from thresher.views.charts.layout import plot_layout
     from thresher.views.charts.matching import plot_matching
     from thresher.views.explorer.explore import explore
     from thresher.views.report.build import write_report
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
 _HOME = {
     "explore": "explorer.explore",
     "plot_boundary": "charts.boundary",
+    "plot_layout": "charts.layout",
     "plot_matching": "charts.matching",
     "write_report": "report.build",
 }
 
-__all__ = ["explore", "plot_boundary", "plot_matching", "write_report"]
+__all__ = ["explore", "plot_boundary", "plot_layout", "plot_matching", "write_report"]
 
 
 def __getattr__(name: str) -> Any:
