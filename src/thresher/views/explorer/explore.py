@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from thresher.data.errors import nearest
 from thresher.data.record_batches import record_batches
 from thresher.orderings.row_ordering import RowOrdering
 from thresher.training import Model
+from thresher.views.explorer.beside import Crowd, place_beside
+from thresher.views.explorer.codes import CodedColumn
+from thresher.views.explorer.orders import RowOrder
 from thresher.views.explorer.page import write_page
 from thresher.views.explorer.picture import draw_picture, write_picture
 from thresher.views.explorer.reading import Read, read_table
@@ -65,7 +68,8 @@ def explore(
     port : int, default=0
         Of the page; 0: any that is free.
     memory : int, default=4 GiB
-        Bytes; of a larger table every second, fourth, ... row is read.
+        Bytes; of a larger table every second, fourth, ... row is kept and ordered, and the others
+        are placed beside these.
     **options : as :func:`thresher.open_data` takes them
 
     Examples
@@ -125,10 +129,20 @@ def open_session(
         say("scoring")
         scores = _scores(model, model.open(data, **options), read)
     say(f"ordering {read.table.num_rows:,} rows")
+    kept = read.table.drop_columns(list(ignore))
+    given = ordering is not None and hasattr(ordering, "order_")
+
+    def rest(columns: Sequence[CodedColumn], rows: RowOrder) -> Crowd:
+        say(f"placing the other {read.n_rows - read.table.num_rows:,} rows")
+        return place_beside(
+            record_batches(opened), columns, rows, read.stride, read.n_rows, say
+        )  # fmt: skip
+
     return Session(
-        read.table.drop_columns(list(ignore)), None if goal is None else goal.name, scores,
+        kept, None if goal is None else goal.name, scores,
         ordering or RowOrdering(random_state=0, n_jobs=-1), title=opened.name,
         stride=read.stride, threads=cores(),
+        rest=rest if read.stride > 1 and kept.num_rows > 2 and not given else None,
     )  # fmt: skip
 
 

@@ -251,7 +251,10 @@ function legend() {
 
 function described() {
   document.title = $("title").textContent = about.title;
-  const every = about.stride > 1 ? `, one row in ${about.stride} of a larger file` : "";
+  const every = about.placed
+    ? `, one in ${about.stride} of ${about.placed.toLocaleString()}: the others are placed beside them,`
+      + " and their cells show all; values, summaries and tables are of the ordered ones, labels of all"
+    : about.stride > 1 ? `, one row in ${about.stride} of a larger file` : "";
   const coarse = source.first ? `; the finest cell is ${2 ** source.first} rows` : "";
   say(`${about.rows.toLocaleString()} rows, ${about.columns.length.toLocaleString()} columns${every}${coarse}`);
   $("order").replaceChildren(...about.orders.map((name) => new Option(name, name)));
