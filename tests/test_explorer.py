@@ -491,7 +491,7 @@ def test_cells_show_all_rows_that_are_beside_one(crowded):
 
 
 def test_labels_are_of_all_rows_and_tables_of_the_ordered_ones(crowded):
-    table, _, session = crowded
+    _, _, session = crowded
     session.name("some", [[0, 30]])
     lines = session.export_labels().decode().splitlines()[1:]
     rows = np.flatnonzero(np.isin(session.owner, session.order[:30]))
@@ -505,3 +505,18 @@ def test_new_values_of_a_category_are_among_the_rest():
     assert codes.tolist() == [1, OTHER, MISSING]
     empty = code_numbers("x", np.full(3, np.nan))
     assert empty.same_codes(pa.chunked_array([[1.0, 2.0]])).tolist() == [MISSING] * 2
+
+
+def test_of_very_many_columns_some_decide_about_the_order():
+    rng = np.random.default_rng(0)
+    t = rng.random(60)
+    X = np.cos(np.outer(t, rng.uniform(1, 3, 4500)))
+    session = Session(pa.table(list(X.T), names=[f"x{j}" for j in range(4500)]))
+    assert session.describe()["ordered_by"] == 1500
+    assert np.count_nonzero(session.weights) <= 1500
+    steps = np.diff(t[session.order])
+    assert np.all(steps > 0) or np.all(steps < 0)
+    assert sorted(session.column_order.tolist()) == list(range(4500))
+    width = -(-4500 // 90)
+    cells = np.frombuffer(session.window(Window(0, 0, 60, 0, 4500, 90)), np.uint8)
+    assert cells.size == width * 60

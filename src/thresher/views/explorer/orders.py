@@ -19,24 +19,27 @@ __all__ = ["RowOrder", "by_column", "column_order", "row_order"]
 
 _CELLS = 2_000_000  # from which columns are ordered
 _MOST_ROWS = 2000
+_MOST_FEATURES = 2000
 _LEARNED_FROM = 20_000  # rows, at least
 
 
 class RowOrder(NamedTuple):
     """Rows in an order, the weight of each column in it, and where other rows would belong.
 
-    ``places`` takes the codes of each column of these rows; it is None for an order that was given.
+    ``used`` is the number of columns that had a part in it.  ``places`` takes the codes of each column of these rows; it is None for an order that was given.
     """
 
     order: np.ndarray
     weights: np.ndarray
+    used: int
     places: Callable[[Sequence[np.ndarray]], np.ndarray] | None = None
 
 
 def row_order(columns: Sequence[CodedColumn], ordering: RowOrdering) -> RowOrder:
     """Rows with neighbours alike.
 
-    An ordering that is fitted already has both.  Weights are learned from the numbers.  Categories
+    An ordering that is fitted already is taken as it is.  Of more than 2,000 features some at even
+    distances have a part in it.  Weights are learned from the numbers.  Categories
     weigh as the typical number does: steps between equal ones are zero, so weights of their own
     would grow until they alone decide.
     """
@@ -44,8 +47,11 @@ def row_order(columns: Sequence[CodedColumn], ordering: RowOrdering) -> RowOrder
     if hasattr(ordering, "order_"):
         return _given(ordering, n, len(columns))
     if n < 3:
-        return RowOrder(np.arange(n), np.ones(len(columns)))
+        return RowOrder(np.arange(n), np.ones(len(columns)), len(columns))
     features = features_of(columns)
+    few = features[:: -(-len(features) // _MOST_FEATURES) or 1]
+    used = len(columns) if len(few) == len(features) else len({f.column for f in few})
+    features = few
     matrix = as_matrix([column.codes for column in columns], features)
     is_word = np.array([f.code is not None for f in features], dtype=bool)
     factors = np.ones(matrix.shape[1])
@@ -64,14 +70,15 @@ def row_order(columns: Sequence[CodedColumn], ordering: RowOrdering) -> RowOrder
         rows = fitted.columns_.scaled(as_matrix(codes, features) * factors, fitted.weights_)
         return positions(fitted.rows_, rows, guided=True)
 
-    return RowOrder(fitted.order_, by_column, places)
+    return RowOrder(fitted.order_, by_column, used, places)
 
 
 def _given(ordering: RowOrdering, rows: int, columns: int) -> RowOrder:
     if ordering.order_.size != rows:
         raise ValueError(f"the ordering is of {ordering.order_.size} rows, the table has {rows}")
     has_weights = ordering.weights_.size == columns
-    return RowOrder(ordering.order_, ordering.weights_ if has_weights else np.ones(columns))
+    weights = ordering.weights_ if has_weights else np.ones(columns)
+    return RowOrder(ordering.order_, weights, columns)
 
 
 def _weights(matrix: np.ndarray, is_word: np.ndarray, ordering: RowOrdering) -> np.ndarray:

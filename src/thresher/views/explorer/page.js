@@ -255,8 +255,10 @@ function described() {
     ? `, one in ${about.stride} of ${about.placed.toLocaleString()}: the others are placed beside them,`
       + " and their cells show all; values, summaries and tables are of the ordered ones, labels of all"
     : about.stride > 1 ? `, one row in ${about.stride} of a larger file` : "";
+  const some = about.ordered_by < about.columns.length
+    ? `; rows are ordered by ${about.ordered_by.toLocaleString()} of the columns` : "";
   const coarse = source.first ? `; the finest cell is ${2 ** source.first} rows` : "";
-  say(`${about.rows.toLocaleString()} rows, ${about.columns.length.toLocaleString()} columns${every}${coarse}`);
+  say(`${about.rows.toLocaleString()} rows, ${about.columns.length.toLocaleString()} columns${every}${some}${coarse}`);
   $("order").replaceChildren(...about.orders.map((name) => new Option(name, name)));
   $("order").value = about.order;
   $("names").replaceChildren(...about.columns.slice(0, 1000).map((c) => new Option(c.name)));

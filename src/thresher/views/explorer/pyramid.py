@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numba import njit
 
-from thresher.views.explorer.codes import MISSING, CodedColumn
+from thresher.views.explorer.codes import MISSING, TOGETHER, CodedColumn
 
 __all__ = ["LAYERS", "Pyramid", "build_pyramid"]
 
@@ -103,8 +103,12 @@ def build_pyramid(columns: list[CodedColumn], order: np.ndarray, threads: int = 
             _number_level(sums, known, n, 2**k, means[j])
             far[j] = np.where(means[j] == MISSING, MISSING, extremes)
 
+    def fill_some(start: int) -> None:
+        for j in range(start, min(start + TOGETHER, len(columns))):
+            fill(j)
+
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(fill, range(len(columns))))
+        list(pool.map(fill_some, range(0, len(columns), TOGETHER)))
     return Pyramid(columns, order, levels)
 
 

@@ -75,7 +75,7 @@ class Session:
         self.target = None if target is None else code_column(target, table[target])
         self.scores = None if scores is None else code_numbers("score", scores)
         found = row_order(self.columns, ordering or RowOrdering(random_state=0, n_jobs=threads))
-        similar, self.weights = found.order, found.weights
+        similar, self.weights, self.ordered_by = found.order, found.weights, found.used
         crowd = None if rest is None else rest(self.columns, found)
         self.shown = self.columns if crowd is None else crowd.columns
         self.owner = None if crowd is None else crowd.owner
@@ -122,6 +122,7 @@ class Session:
         ]  # fmt: skip
         return {
             "title": self.title, "rows": int(self.order.size), "stride": self.stride,
+            "ordered_by": self.ordered_by,
             "placed": 0 if self.owner is None else int(self.owner.size),
             "depth": self.pyramid.depth, "columns": columns, "order": self.order_name,
             "orders": [*self.orders],
