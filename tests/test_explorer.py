@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from thresher import RowOrdering, load_model
 from thresher.data import DataError
+from thresher.views import plot_ordering
 from thresher.views.explorer.codes import MISSING, OTHER, code_column, code_numbers
 from thresher.views.explorer.colours import colour_tables
 from thresher.views.explorer.explore import open_session
@@ -387,7 +388,7 @@ def test_an_ordering_that_is_fitted_is_taken_as_it_is():
 def test_an_ordering_draws_its_rows():
     pytest.importorskip("matplotlib")
     X = np.random.default_rng(0).random((80, 3))
-    axes = RowOrdering(random_state=0).fit(X).plot(X)
+    axes = plot_ordering(RowOrdering(random_state=0).fit(X), X)
     assert [label.get_text() for label in axes.get_xticklabels()].count("x2") == 1
     assert axes.images[0].get_array().shape == (80, 3, 3)
 

@@ -161,9 +161,9 @@ def distance_preservation(
     With D_k the mean distance of an object to its k nearest on the grid, B_k that to its k
     nearest of all, and D the mean of all distances, it is
     :math:`\|(1 - D_k / D)_+\|_p \,/\, \|(1 - B_k / D)_+\|_p` over k = 1, 2, ...: what is gained
-    over chance, of what could be.  Of objects equally near on the grid the most alike come first, so
-    that random layouts of a few hundred objects have 0.3 or so.  Barthel, Hezel, Jung and Schall
-    (2023), distance preservation quality.
+    over chance, of what could be.  Of objects equally near on the grid the most alike come first,
+    so that random layouts of a few hundred objects have 0.3 or so.  Barthel, Hezel, Jung and
+    Schall (2023), distance preservation quality.
 
     Parameters
     ----------

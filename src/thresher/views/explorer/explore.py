@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.utils.validation import check_is_fitted
 
 from thresher._threads import cores
 from thresher.data import DataError, DataSet, open_data
@@ -25,9 +26,9 @@ from thresher.views.explorer.reading import Read, read_table
 from thresher.views.explorer.server import Server
 from thresher.views.explorer.session import Session
 
-__all__ = ["explore", "open_session", "plot_ordering", "serve"]
+__all__ = ["MEMORY", "explore", "open_session", "plot_ordering", "serve"]
 
-_MEMORY = 4 << 30
+MEMORY = 4 << 30
 
 
 def explore(
@@ -41,7 +42,7 @@ def explore(
     png: str | Path | None = None,
     browser: bool = True,
     port: int = 0,
-    memory: int = _MEMORY,
+    memory: int = MEMORY,
     **options: Any,
 ) -> None:
     """Show a table as one heat map, rows and columns in an order with neighbours alike.
@@ -91,7 +92,31 @@ def explore(
 
 
 def plot_ordering(ordering: RowOrdering, X: Any, ax: Any = None) -> Any:
-    """The rows that an ordering was fitted to, in its order, on axes of Matplotlib."""
+    """Draw the rows that an ordering was fitted to, in its order, as a heat map.
+
+    Parameters
+    ----------
+    ordering : fitted RowOrdering
+    X : array, frame or sparse matrix
+        The rows that the order was fitted to.
+    ax : Matplotlib axes or None, default=None
+        None: new ones.
+
+    Returns
+    -------
+    ax : Matplotlib axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import RowOrdering
+    >>> from thresher.views import plot_ordering
+    >>> X = np.random.default_rng(0).random((30, 4))
+    >>> ax = plot_ordering(RowOrdering(random_state=0).fit(X), X)
+    >>> ax.images[0].get_array().shape
+    (30, 4, 3)
+    """
+    check_is_fitted(ordering)
     return draw_picture(open_session(X, ordering=ordering), ax)
 
 
@@ -110,7 +135,7 @@ def open_session(
     model: Model | None = None,
     ordering: RowOrdering | None = None,
     ignore: Collection[str] = (),
-    memory: int = _MEMORY,
+    memory: int = MEMORY,
     say: Callable[[str], Any] = lambda line: None,
     **options: Any,
 ) -> Session:

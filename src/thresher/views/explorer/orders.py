@@ -26,7 +26,8 @@ _LEARNED_FROM = 20_000  # rows, at least
 class RowOrder(NamedTuple):
     """Rows in an order, the weight of each column in it, and where other rows would belong.
 
-    ``used`` is the number of columns that had a part in it.  ``places`` takes the codes of each column of these rows; it is None for an order that was given.
+    ``used`` is the number of columns that had a part in it.  ``places`` takes the codes of each
+    column of these rows; it is None for an order that was given.
     """
 
     order: np.ndarray
