@@ -15,6 +15,7 @@ from thresher.views.charts.style import have, needed
 from thresher.views.report.evidence import Evidence, gathered
 from thresher.views.report.facts import costs, data, summary, winner
 from thresher.views.report.learning import learning, weights
+from thresher.views.report.ordered import ordered
 from thresher.views.report.page import page
 from thresher.views.report.performance import performance
 from thresher.views.report.refits import Fits
@@ -121,7 +122,8 @@ def sections_of(
     found = gathered(model, given, on_line, **reading)
     fits = _fits(found, quick, seconds, on_line)
     sections = [
-        summary(found), data(found), tried(model.training), winner(found), performance(found),
+        summary(found), data(found), ordered(found), tried(model.training), winner(found),
+        performance(found),
         weights(found, fits() if fits is not None and model.has_weights else None),
         learning(found, fits), costs(found), reproduce(model),
     ]  # fmt: skip
