@@ -25,7 +25,7 @@ from reproduction import data
 from reproduction.matchings import Pair, documents, halves, shuffled
 from scipy.optimize import quadratic_assignment
 
-from benchmarks.measure import seconds, table, verdict
+from benchmarks.measure import busy, seconds, table, verdict
 from thresher import RBF, GridLayout, ObjectMatching
 from thresher.kernels.gram import gram
 from thresher.kernels.width import median_gamma
@@ -63,6 +63,7 @@ def run(sizes: tuple[int, ...] = SIZES, large: tuple[int, ...] = (LARGE, BEYOND)
             slower.append(name)
     parts = [
         (__doc__ or "").strip(),
+        busy(),
         table(["right pairs (CPU)", *METHODS], lines),
         f"A peer finds more than the default ({DEFAULT}): {', '.join(lost) or 'nowhere'}.  "
         f"FAQ is faster: {', '.join(slower) or 'nowhere'}.",
