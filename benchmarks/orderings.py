@@ -4,9 +4,9 @@ of fast-tsp in a tenth of its time; 3,000 rows on a shorter path than SciPy's op
 0.02 of its time.
 
 Wall and CPU seconds of both threads; where the machine is busy, half of the latter are held against
-the limit, or CPU seconds of one thread against a peer's.  Paths are of columns that all weigh the same (``max_iter=1, scale=False``).  Waveform:
-21 columns.  fast-tsp (an optional peer) gets a table of rounded distances and five seconds; its
-tour is cut at the longest edge.
+the limit, or CPU seconds against a peer's.  Paths are of columns that all weigh the same
+(``max_iter=1, scale=False``).  Waveform: 21 columns.  fast-tsp (an optional peer) gets a table of
+rounded distances and five seconds; its tour is cut at the longest edge.
 """
 
 from __future__ import annotations

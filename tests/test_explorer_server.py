@@ -18,6 +18,7 @@ import pytest
 from thresher.cli import _explained
 from thresher.views.explorer import answers
 from thresher.views.explorer import server as server_module
+from thresher.views.explorer.explore import serve
 from thresher.views.explorer.page import write_page
 from thresher.views.explorer.server import Server
 from thresher.views.explorer.session import Session
@@ -256,3 +257,55 @@ def test_without_anywidget_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(ImportError, match=r"thresher\[notebook\]"):
         explorer_widget(np.eye(4))
+
+
+# ---------------------------------------------------------------- what may go wrong
+
+
+def test_without_a_browser_the_address_is_told(monkeypatch):
+    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    monkeypatch.setattr(Server, "run", lambda self: self._http.server_close())
+    told = []
+    serve(Session(pa.table({"a": [1.0, 2.0]})), 0, True, told.append)
+    assert told[0].startswith("http://127.0.0.1:")
+    assert told[1] == "no browser was found: open the address above yourself"
+
+
+def test_a_port_that_is_taken_is_named(thresher, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n2,y\n")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, _, err = thresher("explore", tmp_path / "t.csv", "--port", port, "--no-browser")
+    assert code != 0
+    assert f"port {port} cannot be used" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("a,b,c\n1,2,x\n", 1),
+        ("a\n1\n", 1),
+        ("a\n" + "".join(f"{k % 7}\n" for k in range(40)), 40),
+        ("a,b\n" + "1,x\n" * 40, 40),
+        ("a,b\n" + "".join(f"{k % 7},5\n" for k in range(40)), 40),
+        ("a,b\n" + "".join(f"{'uvw'[k % 3]},{'pq'[k % 2]}\n" for k in range(40)), 40),
+        ("a\n" + "".join(f"name {k}\n" for k in range(40)), 40),
+    ],
+    ids=["one row", "one cell", "one column", "equal rows", "one value", "text", "names"],
+)
+def test_odd_tables_have_a_page(thresher, tmp_path, text, rows):
+    (tmp_path / "t.csv").write_text(text)
+    page = tmp_path / "p.html"
+    code, out, err = thresher("explore", tmp_path / "t.csv", "--html", page, "--json")
+    assert code == 0, err
+    assert json.loads(out)["rows"] == rows
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_a_page_of_very_many_columns_is_bounded(tmp_path):
+    names = [f"x{j}" for j in range(6000)]
+    table = pa.table([np.random.default_rng(j).random(20) for j in range(6000)], names=names)
+    write_page(Session(table), tmp_path / "p.html")
+    assert (tmp_path / "p.html").stat().st_size < 8_000_000

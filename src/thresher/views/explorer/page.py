@@ -20,6 +20,7 @@ __all__ = ["MOST_BYTES", "framed_page", "live_page", "policy", "write_page"]
 MOST_BYTES = 20_000_000  # of the cells in a page without a server
 _MOST_NUMBERS = 1_000_000  # of rows, in such a page
 _MOST_CLUSTERS = 12
+_CODES, _MOST_CUTS = 254, 500_000  # of numbers; of very many columns only some quantiles are told
 
 
 def policy(nonce: str) -> str:
@@ -56,8 +57,9 @@ def write_page(session: Session, path: str | Path, most_bytes: int = MOST_BYTES)
         ],
         "order": _packed(_numbers(session)),
         "clusters": {k: session.cuts(k) for k in range(2, _MOST_CLUSTERS + 1)},
+        "ranks_per_cut": (every := -(-_CODES * len(session.columns) // _MOST_CUTS)),
         "cuts": [
-            [] if c.is_category else [float(f"{v:.4g}") for v in np.nan_to_num(c.cuts)]
+            [] if c.is_category else [float(f"{v:.4g}") for v in np.nan_to_num(c.cuts[::every])]
             for c in (session.columns[j] for j in session.column_order)
         ],
     }

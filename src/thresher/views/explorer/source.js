@@ -33,7 +33,8 @@ const inside = (v, low, top) => Math.max(low, Math.min(v, top));
 function meaningOf(column, cuts, code) {
   if (code === 255) return "missing";
   if (column.kind === "category") return column.values[code] ?? "(other)";
-  return cuts.length ? `${cuts[Math.min(code, cuts.length - 1)]}` : "";
+  const place = Math.floor(code / given.cells.ranks_per_cut);
+  return cuts.length ? `${cuts[Math.min(place, cuts.length - 1)]}` : "";
 }
 
 // As the server tells it: Cliff's delta of numbers, total variation of categories.
