@@ -55,6 +55,14 @@ def explorer_widget(
     -------
     widget : anywidget.AnyWidget
         With the table, orders and named selections in its ``session``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.views import explorer_widget
+    >>> widget = explorer_widget(np.eye(5))  # doctest: +SKIP
+    >>> widget.session.named  # what was selected, after some looking  # doctest: +SKIP
+    {}
     """
     session = open_session(data, target, model, ordering, ignore, memory, **options)
     return _widget(session, height)
