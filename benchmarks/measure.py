@@ -56,6 +56,11 @@ def timed_in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str,
     return {name: Timed(first[name], cpu[name], wall[name], None) for name in calls}
 
 
+def crowding() -> float:
+    """How many processes want a core, at least one: what a time limit is to be stretched by."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def busy() -> str:
     """A remark where others are using the machine: wall seconds mean little then."""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
