@@ -263,7 +263,7 @@ class SemiparametricRegressor(Regressor):
         )
 
     def without_stream(self) -> tuple[str, str]:
-        return "a semiparametric model", "a sample of the rows (--sample)"
+        return "a semiparametric model", "a sample of the rows"
 
     # ------------------------------------------------------------ from rows to a problem
 
