@@ -94,7 +94,8 @@ PENALTIES = Names("penalty", "thresher.penalties.base.Penalty", {
     "weighted_l2": "thresher.penalties.coordinates.WeightedL2",
     "weighted_l1": "thresher.penalties.coordinates.WeightedL1",
     "box": "thresher.penalties.coordinates.Box",
-    "group_l2": "thresher.penalties.groups.GroupL2",
+    "group": "thresher.penalties.groups.GroupL2",
+    "sparse_group": "thresher.penalties.groups.SparseGroupL2",
 })  # fmt: skip
 KERNELS = Names("kernel", "thresher.kernels.functions.Kernel", {
     "rbf": "thresher.kernels.functions.RBF",

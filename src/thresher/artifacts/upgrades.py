@@ -32,6 +32,13 @@ def current_name(name: str) -> str:
 
 #: fields that classes got after files of version 2 were written, as JSON of the same meaning
 _ADDED: dict[str, Json] = {
+    "thresher.penalties.groups.GroupL2": {
+        "weights": None,
+        "elastic": 0.0,
+        "shared": False,
+        "members": None,
+        "names": None,
+    },
     "thresher.schedules.Pegasos": {"delay": 0.0},
     "thresher.solvers.asgd.AveragedSGD": {"origin": 0.0},
     "thresher.solvers.pegasos.Pegasos": {"average": False, "units": None},

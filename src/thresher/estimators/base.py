@@ -223,7 +223,7 @@ class Learner(NestedParameters):
         features = front.rows(entered)
         chunk = driver.whole(features, targets, weight)
         setup = self.set_up(front, features, chunk, outputs, facts)
-        if outputs == 1 or setup.solver.joint:
+        if setup.solver.learns_jointly(setup.problem):
             return [self._run(setup, chunk, held, None)]
         one = setup._replace(problem=replace(setup.problem, outputs=1))
 

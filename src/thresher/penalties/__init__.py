@@ -15,25 +15,35 @@ trait ``lazy``
     until a row needs it: the cost of a step is that of the row's non-zeros.  Where ``ridge`` is
     not zero, ``rest`` must also be positively homogeneous: rest(s w, s a) = s rest(w, a).
 
-A penalty over groups (:class:`GroupPenalty`, trait ``grouped``) is a sum over disjoint groups of
+A penalty over groups (:class:`GroupPenalty`, trait ``grouped``) is a sum over groups of
 coordinates, :math:`\psi(w) = \sum_g \psi_g(w_g)`.  In place of ``value`` and ``prox`` it has
 ``value_block(w, group)`` and ``prox_block(v, step, group, out)`` for all coordinates of one group.
+Groups may share features (``blocks.py``).
 """
 
-from thresher.penalties.base import GroupPenalty, Penalty, evaluate, strengthened
+from thresher.penalties.base import Penalty, strengthened
+from thresher.penalties.blocks import GroupPenalty, evaluate
+from thresher.penalties.builders import dummies, edge_groups, powers
 from thresher.penalties.coordinates import L1, L2, Box, ElasticNet, WeightedL1, WeightedL2
-from thresher.penalties.groups import GroupL2
+from thresher.penalties.groups import GroupL2, SparseGroupL2, lp_value
+from thresher.penalties.membership import Features
 
 __all__ = [
     "L1",
     "L2",
     "Box",
     "ElasticNet",
+    "Features",
     "GroupL2",
     "GroupPenalty",
     "Penalty",
+    "SparseGroupL2",
     "WeightedL1",
     "WeightedL2",
+    "dummies",
+    "edge_groups",
     "evaluate",
+    "lp_value",
+    "powers",
     "strengthened",
 ]

@@ -1,4 +1,4 @@
-"""The protocols of penalties, their value at a vector, and what their fields must be."""
+"""The protocol of penalties, and what their fields must be."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from thresher._terms import Term
+from thresher.penalties.membership import Features
 
-__all__ = ["GroupPenalty", "Penalty", "check_strength", "check_weights", "evaluate", "strengthened"]
+__all__ = ["Penalty", "check_strength", "check_weights", "strengthened", "weights_misfit"]
 
 
 class Penalty(Term):
@@ -36,6 +36,7 @@ class Penalty(Term):
     2.5
     """
 
+    plain = Term.plain | {"bound", "misfit", "name_of"}
     traits: ClassVar[frozenset[str]] = frozenset()
     #: fields that a search may try, and where (``thresher.dimensions``)
     space: ClassVar[dict[str, Any]] = {}
@@ -51,109 +52,22 @@ class Penalty(Term):
         """Strength of the uniform quadratic part that ``rest`` leaves out."""
         return 0.0
 
+    #: coordinates of all outputs of a feature are one block: they are learned together
+    shared: ClassVar[bool] = False
+
+    def bound(self, features: Features) -> Penalty:
+        """The penalty for these features, where it was waiting to know them."""
+        return self
+
+    def misfit(self, n_features: int) -> str:
+        """What is wrong with it for so many features; empty if nothing is."""
+        return ""
+
     def value(self, w, j):
         raise NotImplementedError
 
     def prox(self, w, step, j):
         raise NotImplementedError
-
-
-class GroupPenalty(Penalty):
-    r"""Protocol of a convex penalty over disjoint groups of coordinates, smallest at zero.
-
-    A subclass has a field ``groups``, one label per feature, and calls ``_lay_out`` in its
-    ``__post_init__``.  The labels become 0, 1, ...; the features of group g are then
-    ``order[pointers[g]:pointers[g + 1]]``.  A block is the vector of a group's coordinates in that
-    order.
-
-    ``value_block(w, group)``
-        the group's term at the block w
-    ``prox_block(v, step, group, out)``
-        :math:`\arg\min_u \psi_g(u) + \|u - v\|^2 / (2\,\mathrm{step})`, written to the
-        block ``out``, which may be ``v`` itself
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dataclasses import dataclass
-    >>> from thresher.penalties import GroupPenalty
-    >>> @dataclass(frozen=True, eq=False)
-    ... class GroupRidge(GroupPenalty):
-    ...     groups: np.ndarray
-    ...     strength: float = 1.0
-    ...     def __post_init__(self):
-    ...         self._lay_out()
-    ...     def value_block(self, w, group):
-    ...         return 0.5 * self.strength * w.size * np.sum(w * w)
-    ...     def prox_block(self, v, step, group, out):
-    ...         for k in range(v.size):
-    ...             out[k] = v[k] / (1.0 + step * self.strength * v.size)
-    >>> GroupRidge(["a", "b", "a"]).order.tolist()
-    [0, 2, 1]
-    """
-
-    traits = frozenset({"grouped"})
-    derived = ("order", "pointers")
-    # None of the coordinates has a term of its own.
-    value: ClassVar[Any] = None  # type: ignore[assignment]
-    prox: ClassVar[Any] = None  # type: ignore[assignment]
-
-    groups: np.ndarray
-    order: np.ndarray
-    pointers: np.ndarray
-
-    def _lay_out(self) -> None:
-        labels = np.asarray(self.groups)
-        if labels.ndim != 1 or labels.size == 0:
-            raise ValueError(f"{type(self).__name__}: groups must be one label per feature")
-        if labels.dtype.kind == "f" and not np.all(np.isfinite(labels)):
-            raise ValueError(f"{type(self).__name__}: groups must be labels, got NaN or infinity")
-        _, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-        same = labels.dtype == np.int64 and labels.flags.c_contiguous
-        if not (same and np.array_equal(inverse, labels)):
-            labels = np.ascontiguousarray(inverse, dtype=np.int64)
-        object.__setattr__(self, "groups", labels)
-        object.__setattr__(self, "order", np.argsort(labels, kind="stable"))
-        object.__setattr__(self, "pointers", np.concatenate([[0], np.cumsum(sizes)]))
-
-
-@njit(cache=True, nogil=True)
-def _sum_of_coordinates(penalty, w):
-    total = 0.0
-    for j in range(w.size):
-        total += penalty.value(w[j], j)
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _sum_of_groups(penalty, w):
-    block, total = np.empty(w.size), 0.0
-    for group in range(penalty.pointers.size - 1):
-        start, stop = penalty.pointers[group], penalty.pointers[group + 1]
-        for k in range(start, stop):
-            block[k] = w[penalty.order[k]]
-        total += penalty.value_block(block[start:stop], group)
-    return total
-
-
-def evaluate(penalty: Penalty, w: np.ndarray) -> float:
-    """psi(w), whether the penalty is one over coordinates or over groups.
-
-    Parameters
-    ----------
-    penalty : Penalty
-    w : array of shape (n_features,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from thresher.penalties import L1, evaluate
-    >>> evaluate(L1(0.5), np.array([3.0, -1.0]))
-    2.0
-    """
-    if "grouped" in penalty.traits:
-        return float(_sum_of_groups(penalty, w))
-    return float(_sum_of_coordinates(penalty, w))
 
 
 def strengthened(penalty: Penalty, alpha: float) -> Penalty:
@@ -196,3 +110,11 @@ def check_weights(penalty: Any) -> None:
             f"{type(penalty).__name__}: weights must be one finite number of at least 0 per feature"
         )
     object.__setattr__(penalty, "weights", weights)
+
+
+def weights_misfit(penalty: Any, n_features: int) -> str:
+    """What is wrong with a penalty of a weight for each feature, for so many of them."""
+    size, name = penalty.weights.size, type(penalty).__name__
+    if size == n_features:
+        return ""
+    return f"{name} has {size} weights, but the data has {n_features} features"

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from thresher.dimensions import Float
-from thresher.penalties.base import Penalty, check_strength, check_weights
+from thresher.penalties.base import Penalty, check_strength, check_weights, weights_misfit
 
 __all__ = ["L1", "L2", "Box", "ElasticNet", "WeightedL1", "WeightedL2"]
 
@@ -164,6 +164,9 @@ class WeightedL2(Penalty):
         check_strength(self)
         check_weights(self)
 
+    def misfit(self, n_features: int) -> str:
+        return weights_misfit(self, n_features)
+
     def value(self, w, j):
         return 0.5 * self.strength * self.weights[j] * w * w
 
@@ -202,6 +205,9 @@ class WeightedL1(Penalty):
     def __post_init__(self):
         check_strength(self)
         check_weights(self)
+
+    def misfit(self, n_features: int) -> str:
+        return weights_misfit(self, n_features)
 
     def value(self, w, j):
         return self.strength * self.weights[j] * abs(w)
