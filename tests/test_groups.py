@@ -324,7 +324,7 @@ def test_three_of_twenty_groups_are_found():
 # ---------------------------------------------------------------- who takes them
 
 
-TAKES = {"rda", "adaptive_rda", "fobos"}
+TAKES = {"rda", "adaptive_rda", "fobos", "proximal_newton"}
 
 
 @pytest.mark.parametrize("name", READY)

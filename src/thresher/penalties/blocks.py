@@ -21,7 +21,7 @@ from numba import njit
 from thresher.penalties.base import Penalty
 from thresher.penalties.membership import Features, Membership, membership
 
-__all__ = ["GroupPenalty", "block_norm", "evaluate", "folded"]
+__all__ = ["GroupPenalty", "block_norm", "evaluate", "folded", "split"]
 
 _ROUNDS, _ENOUGH = 2000, 1e-9  # of splitting weights among groups
 

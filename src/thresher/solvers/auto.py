@@ -43,7 +43,7 @@ def choose_solver(
     ====================================================  =======================================
     penalty not quadratic, smooth loss                    proximal Newton: the exact sparse model
     penalty not quadratic, loss with kinks                RDA: exact zeros, any proximal map
-    penalty over groups                                   RDA
+    penalty over groups shared by several classes         RDA
     quadratic with weights, or without strength           Newton (also for kinks), else Pegasos
     small data, regression, or ``exact``; few features    Newton; for a loss with kinks, smoothed
     small data, regression, ``exact``; many features      dual coordinate descent
@@ -60,8 +60,7 @@ def choose_solver(
     elif "smoothed" in can:
         newton = SmoothedNewton()
     if "quadratic" not in penalty.traits:
-        by_coordinates = {"curvature"} <= can and "grouped" not in penalty.traits
-        return ProximalNewton() if by_coordinates else RDA()
+        return ProximalNewton() if "curvature" in can and not penalty.shared else RDA()
     if "uniform" not in penalty.traits:
         return newton or Pegasos()
     if not getattr(penalty, "strength", 0.0) > 0.0:
