@@ -221,7 +221,7 @@ def penalty_examples(name, cls):
         return [cls(0.7, 0.3), cls(0.7, 0.0), cls(0.7, 1.0)]
     if "group" in name:
         return [
-            cls(np.array([1, 0, 1, 1]), 0.7), cls(np.arange(4), 0.3), cls(["b", "a", "b"]),
+            cls(np.array([1, 0, 1, 1]), 0.7), cls(np.arange(4), 0.3), cls(["b", "a", "b"], 1.0),
             cls([0, 1, 0], 0.7, weights=[2.0, 0.5]), cls([0, 1, 0], 0.7, elastic=0.3),
             cls([[0, 1], [1, 2, 3]], 0.7),
         ]  # fmt: skip

@@ -36,7 +36,7 @@ class Penalty(Term):
     2.5
     """
 
-    plain = Term.plain | {"bound", "misfit", "name_of"}
+    plain = Term.plain | {"bound", "emptying", "misfit", "name_of"}
     traits: ClassVar[frozenset[str]] = frozenset()
     #: fields that a search may try, and where (``thresher.dimensions``)
     space: ClassVar[dict[str, Any]] = {}
@@ -59,6 +59,13 @@ class Penalty(Term):
         """The penalty for these features, where it was waiting to know them."""
         return self
 
+    def emptying(self, gradient: np.ndarray) -> float:
+        """The least strength that leaves no weight where this is the gradient of the mean loss.
+
+        That of an l1 penalty here; (outputs, features) for a penalty that joins outputs.
+        """
+        return float(np.max(np.abs(gradient), initial=0.0))
+
     def misfit(self, n_features: int) -> str:
         """What is wrong with it for so many features; empty if nothing is."""
         return ""
@@ -71,7 +78,7 @@ class Penalty(Term):
 
 
 def strengthened(penalty: Penalty, alpha: float) -> Penalty:
-    """``penalty`` times ``alpha``, through its field ``strength``.
+    """``penalty`` times ``alpha``, through its field ``strength``; None counts as 1.
 
     Parameters
     ----------
@@ -86,14 +93,15 @@ def strengthened(penalty: Penalty, alpha: float) -> Penalty:
     >>> strengthened(L1(0.5), 4.0)
     L1(strength=2.0)
     """
-    if alpha == 1.0:
+    if alpha == 1.0 and getattr(penalty, "strength", 1.0) is not None:
         return penalty
     if "strength" not in {f.name for f in dataclasses.fields(penalty)}:  # type: ignore[arg-type]
         raise ValueError(
             f"alpha={alpha} scales a penalty's field 'strength', which {type(penalty).__name__} "
             "does not have: leave alpha=None"
         )
-    changed: dict[str, Any] = {"strength": alpha * penalty.strength}  # type: ignore[attr-defined]
+    strength = penalty.strength  # type: ignore[attr-defined]
+    changed: dict[str, Any] = {"strength": alpha if strength is None else alpha * strength}
     return dataclasses.replace(penalty, **changed)  # type: ignore[type-var]
 
 

@@ -21,7 +21,7 @@ from numba import njit
 from thresher.penalties.base import Penalty
 from thresher.penalties.membership import Features, Membership, membership
 
-__all__ = ["GroupPenalty", "block_norm", "evaluate", "folded", "split"]
+__all__ = ["GroupPenalty", "block_norm", "block_norms", "evaluate", "folded", "split"]
 
 _ROUNDS, _ENOUGH = 2000, 1e-9  # of splitting weights among groups
 
@@ -119,12 +119,30 @@ class GroupPenalty(Penalty):
         kind = type(self).__name__
         if not self.is_bound:
             return f"{kind}: groups={self.groups!r} are not yet those of features: see bound"
+        if getattr(self, "strength", 1.0) is None:
+            return f"{kind} has no strength yet: give one"
         if self.starts.size - 1 != n_features:
             what = "features in its groups" if self.overlaps else "labels of groups"
             return (
                 f"{kind} has {self.starts.size - 1} {what}, but the data has {n_features} features"
             )
         return ""
+
+    def emptying(self, gradient: np.ndarray) -> float:
+        """By halving: the strength at which a proximal step moves no group any more.
+
+        For the group lasso that is the largest of the groups' gradient norms over their weights.
+        """
+        unit: Any = dataclasses.replace(self, strength=1.0)  # type: ignore[type-var]
+        table = np.atleast_2d(np.asarray(gradient, dtype=np.float64))
+        high = 1.0
+        while _moves_any(unit, table, high) and high < 1e75:
+            high *= 4.0
+        low = 0.0 if high == 1.0 else 0.25 * high
+        while high - low > 1e-12 * high and high > 1e-75:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if _moves_any(unit, table, middle) else (low, middle)
+        return high
 
     def _lay_out(self) -> None:
         """Make labels, and all that is derived from them, of what the user wrote."""
@@ -181,6 +199,23 @@ class GroupPenalty(Penalty):
             object.__setattr__(self, name, value)
 
 
+@njit(cache=True, nogil=True)
+def _moves_any(penalty, gradient, strength):
+    """Whether a step along -gradient / strength moves a group whose penalty has strength one."""
+    outputs = gradient.shape[0]
+    for group in range(penalty.pointers.size - 1):
+        start, stop = penalty.pointers[group], penalty.pointers[group + 1]
+        block = np.empty(outputs * (stop - start))
+        for c in range(outputs):
+            for k in range(start, stop):
+                block[c * (stop - start) + k - start] = gradient[c, penalty.order[k]] / strength
+        penalty.prox_block(block, 1.0, group, block)
+        for k in range(block.size):
+            if block[k] != 0.0:
+                return True
+    return False
+
+
 def _count(labels: np.ndarray, kind: str) -> int:
     """Number of groups; none may be without members, as those of a file could be."""
     count = int(labels.max()) + 1
@@ -205,6 +240,12 @@ def folded(penalty: GroupPenalty, copies: np.ndarray) -> np.ndarray:
         w[penalty.order] = copies
         return w
     return np.bincount(penalty.order, copies, penalty.starts.size - 1).astype(copies.dtype)
+
+
+def block_norms(penalty: GroupPenalty, coef: np.ndarray) -> np.ndarray:
+    """The norm of each group's weights, over all outputs, for weights (outputs, features)."""
+    squares = sum(split(penalty, w) ** 2 for w in coef)
+    return np.sqrt(np.add.reduceat(squares, penalty.pointers[:-1]))
 
 
 # ---------------------------------------------------------------- the value at a vector

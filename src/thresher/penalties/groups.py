@@ -22,13 +22,15 @@ class _Weighted(GroupPenalty):
 
     hidden = _FIELDS
     derived = (*GroupPenalty.derived, "factors")
-    strength: float
+    strength: Any
     weights: Any
     elastic: float
     factors: np.ndarray  # of the norms of the groups
 
     def __post_init__(self):
-        check_strength(self)
+        if self.strength is not None:
+            check_strength(self)
+            self._set(strength=float(self.strength))
         name = type(self).__name__
         if not 0.0 <= self.elastic <= 1.0:
             raise ValueError(f"{name}: elastic must lie in [0, 1], got {self.elastic}")
@@ -56,13 +58,21 @@ class _Weighted(GroupPenalty):
 
     @property
     def ridge(self) -> float:
-        return self.strength * self.elastic
+        return (self.strength or 0.0) * self.elastic
+
+    def __repr__(self) -> str:
+        shown = repr(self.groups)
+        if self.is_bound:
+            shown = f"<{self.n_groups} groups of {self.starts.size - 1} features>"
+        rest = {n: v for n, v in self.get_params().items() if n not in ("groups", *_FIELDS)}
+        fields = [f"groups={shown}", *(f"{name}={value!r}" for name, value in rest.items())]
+        return f"{type(self).__name__}({', '.join(fields)})"
 
     def weight(self, group):
         return self.strength * (1.0 - self.elastic) * self.factors[group]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupL2(_Weighted):
     """The group lasso: strength sum_g sqrt(size of g) ||w_g||_2; whole groups become zero.
 
@@ -78,7 +88,8 @@ class GroupL2(_Weighted):
         "width"], ...}``; groups may share features.  Or a regular expression: features whose names
         agree in what it matches (in its first parenthesis, if it has one).  "columns": each column
         of the data is a group, with all features that are made of it.
-    strength : float, default=1.0
+    strength : float or None, default=None
+        None: an estimator finds it, a hundredth of the strength that leaves an empty model.
     weights : array of shape (n_groups,) or None, default=None
         Factors of the groups' norms, at least 0.  None: the roots of their sizes.
     elastic : float, default=0.0
@@ -107,7 +118,7 @@ class GroupL2(_Weighted):
     """
 
     groups: Any = "columns"
-    strength: float = 1.0
+    strength: Any = None
     weights: Any = None
     elastic: float = 0.0
     shared: bool = False  # type: ignore[misc]
@@ -131,7 +142,7 @@ class GroupL2(_Weighted):
             out[k] = factor * v[k]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SparseGroupL2(_Weighted):
     """The sparse group lasso: strength sum_g (sqrt(size of g) ||w_g||_2 + within_g ||w_g||_1).
 
@@ -142,7 +153,8 @@ class SparseGroupL2(_Weighted):
     ----------
     groups : labels, lists of features, a dictionary of them, or str, default="columns"
         As in :class:`GroupL2`.
-    strength : float, default=1.0
+    strength : float or None, default=None
+        None: an estimator finds it, a hundredth of the strength that leaves an empty model.
     within : float or array of shape (n_groups,), default=1.0
         Factors of the l1 norms within the groups; 0: the group lasso.
     weights : array of shape (n_groups,) or None, default=None
@@ -160,14 +172,14 @@ class SparseGroupL2(_Weighted):
     --------
     >>> import numpy as np
     >>> from thresher.penalties import SparseGroupL2
-    >>> penalty, out = SparseGroupL2([0, 0, 0], within=0.5, weights=[1.0]), np.empty(3)
+    >>> penalty, out = SparseGroupL2([0, 0, 0], 1.0, within=0.5, weights=[1.0]), np.empty(3)
     >>> penalty.prox_block(np.array([3.5, 0.25, -4.5]), 1.0, 0, out)
     >>> out.round(3).tolist()
     [2.4, 0.0, -3.2]
     """
 
     groups: Any = "columns"
-    strength: float = 1.0
+    strength: Any = None
     within: Any = 1.0
     weights: Any = None
     elastic: float = 0.0
