@@ -119,13 +119,13 @@ class GroupPenalty(Penalty):
         kind = type(self).__name__
         if not self.is_bound:
             return f"{kind}: groups={self.groups!r} are not yet those of features: see bound"
+        size = self.starts.size - 1
+        if size != n_features:
+            what = "features in its groups" if self.overlaps else "labels of groups"
+            more = f": feature {size} is in no group" if size < n_features else ""
+            return f"{kind} has {size} {what}, but the data has {n_features} features{more}"
         if getattr(self, "strength", 1.0) is None:
             return f"{kind} has no strength yet: give one"
-        if self.starts.size - 1 != n_features:
-            what = "features in its groups" if self.overlaps else "labels of groups"
-            return (
-                f"{kind} has {self.starts.size - 1} {what}, but the data has {n_features} features"
-            )
         return ""
 
     def emptying(self, gradient: np.ndarray) -> float:
@@ -135,6 +135,9 @@ class GroupPenalty(Penalty):
         """
         unit: Any = dataclasses.replace(self, strength=1.0)  # type: ignore[type-var]
         table = np.atleast_2d(np.asarray(gradient, dtype=np.float64))
+        wrong = unit.misfit(table.shape[1])
+        if wrong:
+            raise ValueError(wrong)
         high = 1.0
         while _moves_any(unit, table, high) and high < 1e75:
             high *= 4.0

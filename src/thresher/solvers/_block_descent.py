@@ -29,7 +29,7 @@ from thresher.solvers._working_set import (
 )
 from thresher.solvers.base import Chunk, Problem
 
-__all__ = ["Blocks", "blocks_by_columns", "blocks_by_matrix"]
+__all__ = ["Blocks", "blocks_by_columns", "blocks_by_matrix", "widest"]
 
 _WITHIN = 20  # steps within a group before the others are told
 _EXACT = 64  # features of a group up to which its largest eigenvalue is worked out
@@ -73,6 +73,15 @@ def _largest_eigenvalue(own):
             total += own[a, b] * own[a, b]
         most = max(most, line)
     return min(most, math.sqrt(total))
+
+
+@njit(cache=True, nogil=True)
+def widest(bounds):
+    """The size of the largest group."""
+    most = 0
+    for g in range(bounds.size - 1):
+        most = max(most, bounds[g + 1] - bounds[g])
+    return most
 
 
 @njit(cache=True, nogil=True)
@@ -121,10 +130,10 @@ def blocks_by_matrix(
 def _descend_matrix(S, gradient, groups, bounds, copies, at, penalty, v, sweeps, target):
     size = S.shape[0]
     product, moved = np.zeros(size), np.zeros(at.size)
-    widest = np.max(np.diff(bounds))
-    slope, trial = np.empty(widest), np.empty(widest)
+    room = widest(bounds)
+    slope, trial = np.empty(room), np.empty(room)
     limits = np.empty(groups.size)
-    own = np.empty((widest, widest))
+    own = np.empty((room, room))
     awake, everyone = np.ones(groups.size, np.bool_), True
     for sweep in range(sweeps):
         largest, scale = 0.0, 0.0
@@ -202,18 +211,18 @@ def _dot(a, b):
 def _descend_dense(lines, gradient, groups, bounds, copies, at, penalty, v, sweeps, target):
     """Through lines z_a with S = Z Z'; q is the sum of delta_a times line a."""
     q = np.zeros(lines.shape[1])
-    widest = np.max(np.diff(bounds))
-    before, slope, trial = np.empty(widest), np.empty(widest), np.empty(widest)
+    room = widest(bounds)
+    before, slope, trial = np.empty(room), np.empty(room), np.empty(room)
     limits = np.empty(groups.size)
     squares = np.zeros(np.sum(np.diff(bounds) ** 2))
     awake, everyone = np.ones(groups.size, np.bool_), True
     for sweep in range(sweeps):
-        largest, scale, room = 0.0, 0.0, 0
+        largest, scale, spot = 0.0, 0.0, 0
         for g in range(groups.size):
             start, stop = bounds[g], bounds[g + 1]
             width = stop - start
-            block = squares[room : room + width * width].reshape(width, width)
-            room += width * width
+            block = squares[spot : spot + width * width].reshape(width, width)
+            spot += width * width
             if not (everyone or awake[g]):
                 continue
             if sweep == 0:
@@ -288,8 +297,8 @@ def _descend_sparse(
 ):  # fmt: skip
     """Through compressed columns; the move of the predictions is q - offset."""
     q, offset = np.zeros(h.size), 0.0
-    widest = np.max(np.diff(bounds))
-    trial, limits = np.empty(widest), np.empty(groups.size)
+    room = widest(bounds)
+    trial, limits = np.empty(room), np.empty(groups.size)
     for g in range(groups.size):
         limits[g] = _column_norm(
             starts, index, values, h, first, mean, at, bounds[g], bounds[g + 1], q

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from thresher.penalties.blocks import GroupPenalty
-from thresher.solvers._block_descent import Blocks, blocks_by_columns, blocks_by_matrix
+from thresher.solvers._block_descent import Blocks, blocks_by_columns, blocks_by_matrix, widest
 from thresher.solvers._working_set import model_of
 from thresher.solvers.base import Chunk, Problem
 from thresher.solvers.newton import derivatives, predict, shifted_loss
@@ -24,10 +24,7 @@ __all__ = ["BlockStep", "block_step"]
 @njit(cache=True, nogil=True)
 def _moves(v, gradient, penalty, moves, alive):
     """How far a proximal gradient step of length one would move each group, for its size."""
-    widest = 0
-    for group in range(moves.size):
-        widest = max(widest, penalty.pointers[group + 1] - penalty.pointers[group])
-    room = np.empty(widest)
+    room = np.empty(widest(penalty.pointers))
     for group in range(moves.size):
         start, stop = penalty.pointers[group], penalty.pointers[group + 1]
         block, total = room[: stop - start], 0.0
