@@ -21,7 +21,7 @@ from thresher.penalties import (
     strengthened,
 )
 from thresher.schedules import InverseRoot
-from thresher.solvers import FOBOS, RDA, AdaptiveRDA, Problem, driver
+from thresher.solvers import FOBOS, RDA, AdaptiveRDA, Problem, ProximalNewton, driver
 from thresher.solvers.auto import choose_solver, choose_stream_solver
 from thresher.solvers.base import check_compatible
 from thresher.testing import check_penalty, check_solver
@@ -163,6 +163,27 @@ def not_convex(self, w, group):
     return self.weight(group) * float(np.sum(np.sqrt(np.abs(w))))
 
 
+def too_large_a_weight(self, group):
+    return 2.0 * self.strength * self.factors[group]
+
+
+def by_factors(self, w, group):
+    return self.strength * self.factors[group] * math.sqrt(float(w @ w))
+
+
+def shrinks_by_factors(self, v, step, group, out):
+    out[:] = shrink(v, step * self.strength * self.factors[group])
+
+
+def half_as_much(self, w, group):
+    norm = math.sqrt(float(w @ w))
+    return self.weight(group) * norm + 0.1 * norm**2
+
+
+def shrinks_half(self, v, step, group, out):
+    out[:] = shrink(v, step * self.weight(group)) / (1.0 + 0.2 * step)
+
+
 MUTANTS = [
     ({"prox_block": no_minimiser}, "not the minimiser"),
     ({"prox_block": shrinks_coordinates}, "not the minimiser"),
@@ -173,6 +194,11 @@ MUTANTS = [
     ({"value_block": not_convex}, "not convex"),
     ({"prox": lambda self, w, step, j: w}, "offers prox of one coordinate"),
     ({"prox_block": None}, "has no prox_block"),
+    (
+        {"weight": too_large_a_weight, "value_block": by_factors, "prox_block": shrinks_by_factors},
+        "at least weight",
+    ),
+    ({"value_block": half_as_much, "prox_block": shrinks_half}, "radial, but"),
 ]
 
 
@@ -347,6 +373,8 @@ def test_the_number_of_labels_must_be_that_of_the_features():
 
 
 def test_auto_chooses_a_solver_that_takes_groups():
-    for loss in (Logistic(), Hinge()):
-        assert choose_solver(loss, GroupL2(GROUPS), (100, 12), 1200, exact=True) == RDA()
+    for loss, solver in ((Logistic(), ProximalNewton()), (Hinge(), RDA())):
+        assert choose_solver(loss, GroupL2(GROUPS), (100, 12), 1200, exact=True) == solver
+    joined = GroupL2(GROUPS, shared=True)
+    assert choose_solver(Logistic(), joined, (100, 12), 1200, exact=True) == RDA()
     assert choose_stream_solver(GroupL2(GROUPS)) == RDA()

@@ -21,7 +21,15 @@ from numba import njit
 from thresher.penalties.base import Penalty
 from thresher.penalties.membership import Features, Membership, membership
 
-__all__ = ["GroupPenalty", "block_norm", "block_norms", "evaluate", "folded", "split"]
+__all__ = [
+    "GroupPenalty",
+    "block_norm",
+    "block_norms",
+    "block_weights",
+    "evaluate",
+    "folded",
+    "split",
+]
 
 _ROUNDS, _ENOUGH = 2000, 1e-9  # of splitting weights among groups
 
@@ -40,11 +48,11 @@ class GroupPenalty(Penalty):
     ``prox_block(v, step, group, out)``
         :math:`\arg\min_u \psi_g(u) + \|u - v\|^2 / (2\,\mathrm{step})`, written to the
         block ``out``, which may be ``v`` itself
-    ``factor(norm, step, group)``
-        with the trait ``radial``: the penalty but for its ridge depends on the norm of a block
-        only, and its proximal map multiplies the block by this number.  The steps add up, as those
-        of ``rest`` do: solvers then need the norms of the groups that a row touches, not their
-        coordinates.
+    ``weight(group)``
+        optional: the group's term is at least weight ||w||, so that a block becomes zero where
+        ||v|| <= step weight; solvers keep norms to know it without a look at the block.  With the
+        trait ``radial`` the term *is* weight ||w|| + ridge / 2 ||w||^2, and the norms of the groups
+        that a row touches are all that is asked for.
 
     With fields ``members`` and ``names`` besides (None by default) groups may be anything that
     ``thresher.penalties.membership`` lists, and may share features: coordinate c of ``groups`` is
@@ -71,8 +79,10 @@ class GroupPenalty(Penalty):
     """
 
     traits = frozenset({"grouped"})
-    derived: ClassVar[tuple[str, ...]] = ("order", "pointers", "starts", "places", "owners")
-    factor: ClassVar[Any] = None
+    derived: ClassVar[tuple[str, ...]] = (
+        "order", "pointers", "starts", "places", "owners", "homes",
+    )  # fmt: skip
+    weight: ClassVar[Any] = None
     # None of the coordinates has a term of its own.
     value: ClassVar[Any] = None  # type: ignore[assignment]
     prox: ClassVar[Any] = None  # type: ignore[assignment]
@@ -83,9 +93,11 @@ class GroupPenalty(Penalty):
     #: feature of each copy, group after group, and where groups begin
     order: np.ndarray
     pointers: np.ndarray
-    #: the copies of feature j are ``places[starts[j]:starts[j + 1]]``, in groups ``owners[place]``
+    #: the copies of feature j are ``places[starts[j]:starts[j + 1]]``, their groups ``homes`` there
     starts: np.ndarray
     places: np.ndarray
+    homes: np.ndarray
+    #: the group of each copy
     owners: np.ndarray
 
     @property
@@ -156,7 +168,8 @@ class GroupPenalty(Penalty):
                 raise ValueError(f"{type(self).__name__}: groups must be one label per feature")
             empty = np.zeros(0, np.int64)
             self._set(order=empty, pointers=np.zeros(1, np.int64), starts=np.zeros(1, np.int64))
-            self._set(places=empty.astype(np.uint32), owners=empty.astype(np.uint32))
+            small = empty.astype(np.uint32)
+            self._set(places=small, owners=small, homes=small)
             return
         labels, members, names = found
         if members is not None and "members" not in known:
@@ -172,6 +185,7 @@ class GroupPenalty(Penalty):
         owners = np.repeat(np.arange(pointers.size - 1), np.diff(pointers))
         self._set(order=order, pointers=pointers, starts=starts)
         self._set(places=places.astype(np.uint32), owners=owners.astype(np.uint32))
+        self._set(homes=self.owners[places])
 
     def _found(self) -> Membership | None:
         kind = type(self).__name__
@@ -225,6 +239,19 @@ def _count(labels: np.ndarray, kind: str) -> int:
     if count > labels.size:
         raise ValueError(f"{kind}: some of its {count} groups are empty")
     return count
+
+
+@njit(cache=True, nogil=True)
+def _fill_weights(penalty, out):
+    for group in range(out.size):
+        out[group] = penalty.weight(group)
+
+
+def block_weights(penalty: GroupPenalty) -> np.ndarray:
+    """The weights of the groups of a radial penalty."""
+    out = np.empty(penalty.n_groups)
+    _fill_weights(penalty, out)
+    return out
 
 
 @njit(cache=True, nogil=True)

@@ -131,12 +131,9 @@ class GroupL2(_Weighted):
         norm = block_norm(w)
         return self.weight(group) * norm + 0.5 * self.strength * self.elastic * norm * norm
 
-    def factor(self, norm, step, group):
-        pull = step * self.weight(group)
-        return 1.0 - pull / norm if norm > pull else 0.0
-
     def prox_block(self, v, step, group, out):
-        factor = self.factor(block_norm(v), step, group)
+        norm, pull = block_norm(v), step * self.weight(group)
+        factor = 1.0 - pull / norm if norm > pull else 0.0
         factor /= 1.0 + step * self.strength * self.elastic
         for k in range(v.size):
             out[k] = factor * v[k]

@@ -169,7 +169,7 @@ def _descend_matrix(S, gradient, groups, bounds, copies, at, penalty, v, sweeps,
             largest = max(largest, change * limits[g])
             scale = max(scale, far * limits[g])
             awake[g] = alive or change > 0.0
-        if largest <= 1e-5 * scale:
+        if largest <= 1e-4 * scale:
             if everyone:
                 break
             everyone = True
@@ -250,7 +250,7 @@ def _descend_dense(lines, gradient, groups, bounds, copies, at, penalty, v, swee
                 alive = alive or point[a] != 0.0
             largest, scale = max(largest, change * limits[g]), max(scale, far * limits[g])
             awake[g] = alive or change > 0.0
-        if largest <= 1e-6 * scale:
+        if largest <= 1e-4 * scale:
             if everyone:
                 break
             everyone = True
@@ -332,7 +332,7 @@ def _descend_sparse(
                 alive = alive or trial[a] != 0.0
             largest, scale = max(largest, change * limit), max(scale, far * limit)
             awake[g] = alive or change > 0.0
-        if largest <= 1e-6 * scale:
+        if largest <= 1e-4 * scale:
             if everyone:
                 break
             everyone = True

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from thresher.penalties.blocks import folded
+from thresher.penalties.blocks import block_weights, folded
 from thresher.schedules import Schedule
 from thresher.solvers._states import copied
 from thresher.solvers.base import Chunk, Problem
@@ -67,48 +67,54 @@ def block_fobos(
     problem: Problem, state: BlockProximalState, chunk: Chunk, schedule: Schedule, batch: int
 ) -> BlockProximalState:
     """The state after the rows of a chunk."""
-    common = (*chunk, problem.loss, problem.penalty, schedule, batch, problem.fit_intercept)
-    if "radial" not in problem.penalty.traits:
-        bias, step, seen, paid = _eager(*common, state)
+    penalty: Any = problem.penalty
+    if "radial" not in penalty.traits:
+        bias, step, seen, paid = _eager(
+            *chunk, problem.loss, penalty, schedule, batch, problem.fit_intercept, state
+        )
         return state._replace(bias=bias, step=step, seen=seen, paid=paid)
-    scale, steps, bias, step, seen, paid = _lazy(*common, problem.ridge, state)
+    scale, steps, bias, step, seen, paid = _lazy(
+        *chunk, problem.loss, schedule, batch, problem.fit_intercept, problem.ridge,
+        block_weights(penalty), penalty.starts, penalty.places, penalty.homes, penalty.pointers,
+        state,
+    )  # fmt: skip
     return state._replace(
         scale=scale, steps=steps, bias=bias, step=step, seen=seen, paid=paid
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def _settle(state, penalty, steps, group):
+def _settle(group, steps, weights, generation, shrunk, norms, due):
     """Shrink a group by the steps that it has waited for."""
-    if steps <= state.due[group]:
-        return
-    norm = state.shrunk[group] * math.sqrt(max(state.norms[group], 0.0))
-    factor = penalty.factor(norm, steps - state.due[group], group)
-    state.due[group] = steps
-    state.shrunk[group] *= factor
-    if factor == 0.0:
-        state.generation[group] += 1
-        state.shrunk[group], state.norms[group] = 1.0, 0.0
-    elif state.shrunk[group] < _SMALL:
-        _rewrite(state, penalty, group, 1.0)
+    norm = shrunk[group] * math.sqrt(max(norms[group], 0.0))
+    pull = (steps - due[group]) * weights[group]
+    due[group] = steps
+    if norm > pull:
+        shrunk[group] *= 1.0 - pull / norm
+    elif steps > 0.0 and (pull > 0.0 or norm == 0.0):
+        generation[group] += 1
+        shrunk[group], norms[group] = 1.0, 0.0
 
 
 @njit(cache=True, nogil=True)
-def _rewrite(state, penalty, group, scale):
+def _rewrite(group, scale, pointers, v, born, generation, shrunk, norms):
     """The group's weights, times ``scale``, as its directions; and their norm anew."""
     total = 0.0
-    for k in range(penalty.pointers[group], penalty.pointers[group + 1]):
-        alive = state.born[k] == state.generation[group]
-        x = scale * state.shrunk[group] * state.direction[k] if alive else 0.0
-        state.direction[k] = x
-        state.born[k] = state.generation[group]
+    for k in range(pointers[group], pointers[group + 1]):
+        x = scale * shrunk[group] * v[k] if born[k] == generation[group] else 0.0
+        v[k] = x
+        born[k] = generation[group]
         total += x * x
-    state.shrunk[group], state.norms[group] = 1.0, total
+    shrunk[group], norms[group] = 1.0, total
 
 
 @njit(cache=True, nogil=True)
-def _lazy(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, ridge, state):
+def _lazy(
+    rows, y, weight, order, loss, schedule, batch, fit_bias, ridge, weights, starts, places, homes,
+    pointers, state,
+):  # fmt: skip
     v, born, generation = state.direction, state.born, state.generation
+    shrunk, norms, due = state.shrunk, state.norms, state.due
     scale, steps = state.scale, state.steps
     bias, step, seen, paid = state.bias, state.step, state.seen, state.paid
     slopes = np.empty(batch)
@@ -122,12 +128,14 @@ def _lazy(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, ridg
             total = 0.0
             for k in range(rows.start(i), rows.stop(i)):
                 j, own = rows.column(i, k), 0.0
-                for at in range(penalty.starts[j], penalty.starts[j + 1]):
-                    place = penalty.places[at]
-                    group = penalty.owners[place]
-                    _settle(state, penalty, steps, group)
+                for at in range(starts[j], starts[j + 1]):
+                    place, group = places[at], homes[at]
+                    if steps > due[group]:
+                        _settle(group, steps, weights, generation, shrunk, norms, due)
+                        if shrunk[group] < _SMALL:
+                            _rewrite(group, 1.0, pointers, v, born, generation, shrunk, norms)
                     if born[place] == generation[group]:
-                        own += state.shrunk[group] * v[place]
+                        own += shrunk[group] * v[place]
                 total += rows.element(i, k) * own
             p = scale * total + bias
             paid += weight[i] * loss.value(y[i], p)
@@ -140,23 +148,21 @@ def _lazy(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, ridg
             i = order[first + r]
             for k in range(rows.start(i), rows.stop(i)):
                 j, x = rows.column(i, k), -eta * slopes[r] * rows.element(i, k) / scale
-                for at in range(penalty.starts[j], penalty.starts[j + 1]):
-                    place = penalty.places[at]
-                    group = penalty.owners[place]
-                    if born[place] != generation[group]:
-                        born[place], v[place] = generation[group], 0.0
-                    move = x / state.shrunk[group]
-                    state.norms[group] += move * (2.0 * v[place] + move)
-                    v[place] += move
+                for at in range(starts[j], starts[j + 1]):
+                    place, group = places[at], homes[at]
+                    old = v[place] if born[place] == generation[group] else 0.0
+                    move = x / shrunk[group]
+                    norms[group] += move * (2.0 * old + move)
+                    v[place], born[place] = old + move, generation[group]
         steps += eta / scale
         scale /= 1.0 + eta * ridge
         if fit_bias:
             bias -= min(eta, 1.0 / math.sqrt(step)) * slope_sum
         if scale < _SMALL or step % _AGAIN == 0:
             for group in range(generation.size):
-                _settle(state, penalty, steps, group)
-                _rewrite(state, penalty, group, scale)
-                state.due[group] = 0.0
+                _settle(group, steps, weights, generation, shrunk, norms, due)
+                _rewrite(group, scale, pointers, v, born, generation, shrunk, norms)
+                due[group] = 0.0
             scale, steps = 1.0, 0.0
     return scale, steps, bias, step, seen, paid
 
@@ -166,6 +172,7 @@ def _eager(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, sta
     """Any penalty: its proximal map on all groups after every mini-batch."""
     v, bias, step, seen, paid = state.direction, state.bias, state.step, state.seen, state.paid
     slopes = np.empty(batch)
+    starts, places = penalty.starts, penalty.places
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
         step += 1
@@ -176,8 +183,8 @@ def _eager(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, sta
             p = bias
             for k in range(rows.start(i), rows.stop(i)):
                 j, x = rows.column(i, k), rows.element(i, k)
-                for at in range(penalty.starts[j], penalty.starts[j + 1]):
-                    p += x * v[penalty.places[at]]
+                for at in range(starts[j], starts[j + 1]):
+                    p += x * v[places[at]]
             paid += weight[i] * loss.value(y[i], p)
             slopes[r] = weight[i] * loss.deriv(y[i], p) / size
             slope_sum += slopes[r]
@@ -186,8 +193,8 @@ def _eager(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, sta
             i = order[first + r]
             for k in range(rows.start(i), rows.stop(i)):
                 j, x = rows.column(i, k), eta * slopes[r] * rows.element(i, k)
-                for at in range(penalty.starts[j], penalty.starts[j + 1]):
-                    v[penalty.places[at]] -= x
+                for at in range(starts[j], starts[j + 1]):
+                    v[places[at]] -= x
         for group in range(penalty.pointers.size - 1):
             part = v[penalty.pointers[group] : penalty.pointers[group + 1]]
             penalty.prox_block(part, eta, group, part)
@@ -197,10 +204,13 @@ def _eager(rows, y, weight, order, loss, penalty, schedule, batch, fit_bias, sta
 
 
 @njit(cache=True, nogil=True)
-def _settle_all(state, penalty):
+def _settle_all(state, weights, pointers):
     for group in range(state.generation.size):
-        _settle(state, penalty, state.steps, group)
-        _rewrite(state, penalty, group, state.scale)
+        _settle(group, state.steps, weights, state.generation, state.shrunk, state.norms, state.due)
+        _rewrite(
+            group, state.scale, pointers, state.direction, state.born, state.generation,
+            state.shrunk, state.norms,
+        )  # fmt: skip
         state.generation[group], state.due[group] = 0, 0.0
     state.born[:] = 0
 
@@ -210,7 +220,8 @@ def settled(problem: Problem, state: BlockProximalState) -> BlockProximalState:
     state = copied(state)
     if "radial" not in problem.penalty.traits:
         return state
-    _settle_all(state, problem.penalty)
+    penalty: Any = problem.penalty
+    _settle_all(state, block_weights(penalty), penalty.pointers)
     return state._replace(scale=1.0, steps=0.0)
 
 

@@ -14,11 +14,13 @@ from numba import njit
 
 from thresher.penalties.blocks import GroupPenalty
 from thresher.solvers._block_descent import Blocks, blocks_by_columns, blocks_by_matrix, widest
-from thresher.solvers._working_set import model_of
+from thresher.solvers._working_set import is_dense, model_of
 from thresher.solvers.base import Chunk, Problem
 from thresher.solvers.newton import derivatives, predict, shifted_loss
 
 __all__ = ["BlockStep", "block_step"]
+
+_FEW = 10  # groups that a working set begins with, whatever their size
 
 
 @njit(cache=True, nogil=True)
@@ -79,7 +81,7 @@ def block_step(
 
     The decrease that is predicted is infinite while groups outside the working set want to move.
     """
-    rows, _, weight, order = chunk
+    _, _, weight, order = chunk
     penalty: Any = problem.penalty
     d, n = problem.n_features, float(np.sum(weight[order]))
     gradient = np.zeros(d + 1)
@@ -91,16 +93,16 @@ def block_step(
     blocks, features = _blocks(penalty, chosen)
     model = model_of(problem, chunk, p, features, gradient)
     own = v[blocks.copies]
+    # Of fewer dense rows than features their columns are the smaller copy.
+    if is_dense(chunk.rows):
+        largest = min(largest, order.size)
     if features.size > largest:
         target = blocks_by_columns(problem, chunk, p, model, blocks, own, not complete)
     else:
         target = blocks_by_matrix(problem, chunk, p, model, blocks, own, sampled(features.size))
     delta = np.bincount(blocks.at, target - own, features.size)
     shift = model.bias(delta) if problem.fit_intercept else 0.0
-    direction = np.zeros(d)
-    direction[features] = delta
-    along = np.zeros_like(p)
-    predict(rows, order, direction, shift, along)
+    along = _along(chunk, features, delta, shift, d)
     ends = _Ends(penalty, blocks.groups, blocks.bounds, own, target)
     at_start = _value(*ends, 0.0)
     slope = float(gradient[features] @ delta + gradient[d] * shift)
@@ -111,6 +113,31 @@ def block_step(
     return BlockStep(
         moved, bias + t * shift, p + t * along, predicted if complete else math.inf, value
     )
+
+
+@njit(cache=True, nogil=True)
+def _move_dense(rows, order, features, delta, shift, out):
+    """Of rows whose elements lie at their columns: the others are not looked at."""
+    for r in range(order.size):
+        i = order[r]
+        total = shift
+        for a in range(features.size):
+            total += rows.element(i, features[a]) * delta[a]
+        out[i] = total
+
+
+def _along(
+    chunk: Chunk, features: np.ndarray, delta: np.ndarray, shift: float, d: int
+) -> np.ndarray:
+    """How the predictions move with these weights and the intercept."""
+    out, moved = np.zeros(chunk.size), np.flatnonzero(delta)
+    if chunk.rows.is_sparse or 4 * moved.size > d:
+        direction = np.zeros(d)
+        direction[features] = delta
+        predict(chunk.rows, chunk.order, direction, shift, out)
+    else:
+        _move_dense(chunk.rows, chunk.order, features[moved], delta[moved], shift, out)
+    return out
 
 
 def _searched(
@@ -142,8 +169,8 @@ def _working_set(
     wanted = wanted[np.argsort(-moves[wanted], kind="stable")]
     sizes = np.diff(penalty.pointers)
     room = max(first, 2 * int(sizes[alive].sum()))
-    # As many as fit, and one at least.
-    taken = wanted[: max(int(np.searchsorted(np.cumsum(sizes[wanted]), room, "right")), 1)]
+    # As many as fit, and a few at least.
+    taken = wanted[: max(int(np.searchsorted(np.cumsum(sizes[wanted]), room, "right")), _FEW)]
     return np.sort(np.concatenate([np.flatnonzero(alive), taken])), taken.size == wanted.size
 
 

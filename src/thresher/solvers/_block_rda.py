@@ -12,7 +12,8 @@ which for the group lasso is :math:`-\tfrac{t}{\beta_t}\operatorname{shrink}(s_g
 
 Only groups that a row touches are worked out.  A *radial* penalty asks for the norm of their sums,
 which is kept up as elements are added: an update costs the non-zeros of the batch.  Other penalties
-ask for all coordinates of these groups, each once a batch.
+ask for all coordinates of these groups, each once a batch, unless their norm says that they are
+zero.
 
 A feature in several groups has one gradient, that of all its copies: there is nothing to copy.
 """
@@ -25,17 +26,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher._terms import capabilities
 from thresher.penalties.blocks import GroupPenalty, folded
+from thresher.penalties.blocks import block_weights as block_weights_of
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = ["BlockDualState", "block_averaging", "block_norms", "block_start", "block_weights"]
 
+_SURELY = 1.0 - 1e-9  # norms below this share of the threshold are below it, whatever the rounding
 _AGAIN = 1 << 16  # steps between which norms are kept up; then they are summed again
 
 
 class BlockDualState(NamedTuple):
     gradient: np.ndarray  # (features, outputs): sum of the mini-batch gradients
-    norms: np.ndarray  # of radial penalties: squared norms of the groups' sums, else empty
+    norms: np.ndarray  # q, where groups have weights, else empty
     squares: np.ndarray  # adaptive: sums of squared norms of the groups' gradients, else empty
     bias_gradient: np.ndarray
     bias_squares: np.ndarray
@@ -53,16 +57,16 @@ class Averaging(NamedTuple):
     adaptive: bool
 
 
-def is_radial(problem: Problem, rho: float, adaptive: bool) -> bool:
+def is_radial(problem: Problem, how: Averaging) -> bool:
     """Whether norms are all that is asked of groups."""
-    plain = problem.outputs == 1 and (adaptive or rho == 0.0)
+    plain = problem.outputs == 1 and (how.adaptive or how.rho == 0.0)
     return plain and "radial" in problem.penalty.traits
 
 
 def block_start(problem: Problem, how: Averaging) -> BlockDualState:
     penalty: Any = problem.penalty
     groups, outputs = penalty.n_groups, problem.outputs
-    norms = groups if is_radial(problem, how.rho, how.adaptive) else 0
+    norms = groups if "weight" in capabilities(penalty) else 0
     return BlockDualState(
         np.zeros((problem.n_features, outputs)), np.zeros(norms),
         np.zeros(groups if how.adaptive else 0), np.zeros(outputs), np.zeros(outputs), 0, 0, 0.0,
@@ -74,12 +78,19 @@ def block_averaging(
 ) -> BlockDualState:
     """The state after the rows of a chunk."""
     penalty: Any = problem.penalty
-    common = (*chunk, problem.loss, penalty, *how, batch, problem.fit_intercept, origin)
-    if state.norms.size:
-        step, seen, paid = _by_norms(*common, penalty.overlaps, problem.ridge, state)
+    inverse = _inverse(penalty) if state.norms.size else np.zeros(0)
+    layout = (penalty.starts, penalty.homes, penalty.order, penalty.pointers, inverse)
+    if is_radial(problem, how):
+        step, seen, paid = _by_norms(
+            *chunk, problem.loss, *how, batch, problem.fit_intercept, origin, problem.ridge,
+            *layout, penalty.overlaps, state,
+        )  # fmt: skip
     else:
         by_codes = problem.outputs > 1 and problem.targets == "classes"
-        step, seen, paid = _by_blocks(*common, by_codes, state)
+        step, seen, paid = _by_blocks(
+            *chunk, problem.loss, penalty, *how, batch, problem.fit_intercept, origin, by_codes,
+            penalty.places, *layout, state,
+        )  # fmt: skip
     return state._replace(step=step, seen=seen, paid=paid)
 
 
@@ -89,60 +100,96 @@ def _beta(gamma, step, logarithmic):
 
 
 # ---------------------------------------------------------------- radial penalties, one output
+#
+# With q_g = ||s_g||^2 / weight_g^2, the weights of a group are -max(1 - t / sqrt(q_g), 0) s_g /
+# (beta + t ridge).  Terms with arrays are slow to reach into: the loops have the arrays.
+
+
+def _inverse(penalty: GroupPenalty) -> np.ndarray:
+    """1 / weight^2; of a group without a weight nearly infinite."""
+    return 1.0 / np.maximum(block_weights_of(penalty), 1e-75) ** 2
 
 
 @njit(cache=True, nogil=True)
-def _sum_norms(g, penalty, norms):
+def _sum_norms(gradient, order, pointers, inverse, norms):
     for group in range(norms.size):
         total = 0.0
-        for k in range(penalty.pointers[group], penalty.pointers[group + 1]):
-            x = g[penalty.order[k]]
-            total += x * x
-        norms[group] = total
+        for k in range(pointers[group], pointers[group + 1]):
+            line = gradient[order[k]]
+            for c in range(line.size):
+                total += line[c] * line[c]
+        norms[group] = total * inverse[group]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _product(rows, i, t, homes, norms, g):
+    """-x_i . w times the scale of all weights, where each feature is in one group."""
+    p = 0.0
+    for k in range(rows.start(i), rows.stop(i)):
+        j = rows.column(i, k)
+        shrunk = max(1.0 - t / math.sqrt(max(norms[homes[j]], 1e-300)), 0.0)
+        p += rows.element(i, k) * shrunk * g[j]
+    return p
 
 
 @njit(cache=True, nogil=True)
-def _multiplier(norms, squares, beta, step, gamma, rho, adaptive, penalty, ridge, group):
-    """w_j = multiplier s_j in this group."""
-    if adaptive:
-        beta = gamma * (rho + math.sqrt(squares[group]))
-    norm = math.sqrt(max(norms[group], 0.0))
-    shrunk = penalty.factor(norm / beta, step / beta, group)
-    return -shrunk / (beta + step * ridge)
+def _product_of_copies(rows, i, t, starts, homes, norms, squares, gamma, rho, adaptive, ridge, g):
+    """The same with features in several groups, or groups with steps of their own."""
+    p = 0.0
+    for k in range(rows.start(i), rows.stop(i)):
+        j, own = rows.column(i, k), 0.0
+        for c in range(starts[j], starts[j + 1]):
+            group = homes[c]
+            shrunk = max(1.0 - t / math.sqrt(max(norms[group], 1e-300)), 0.0)
+            if adaptive:
+                shrunk /= gamma * (rho + math.sqrt(squares[group])) + t * ridge
+            own += shrunk
+        p += rows.element(i, k) * own * g[j]
+    return p
 
 
 @njit(cache=True, nogil=True)
-def _add_element(j, x, overlaps, penalty, g, norms):
-    """g_j += x, and with it the norms of the groups."""
-    more = x * (2.0 * g[j] + x)
-    g[j] += x
-    if not overlaps:
-        norms[penalty.groups[j]] += more
-        return
-    for c in range(penalty.starts[j], penalty.starts[j + 1]):
-        norms[penalty.owners[penalty.places[c]]] += more
+def _add_row(rows, i, slope, homes, inverse, norms, g):
+    """g += slope x_i, and with it the norms of the groups."""
+    for k in range(rows.start(i), rows.stop(i)):
+        j, x = rows.column(i, k), slope * rows.element(i, k)
+        group, old = homes[j], g[j]
+        norms[group] += inverse[group] * (x * (2.0 * old + x))
+        g[j] = old + x
 
 
 @njit(cache=True, nogil=True)
-def _add_square(j, x, overlaps, penalty, squares):
-    if not overlaps:
-        squares[penalty.groups[j]] += x * x
-        return
-    for c in range(penalty.starts[j], penalty.starts[j + 1]):
-        squares[penalty.owners[penalty.places[c]]] += x * x
+def _add_row_to_copies(rows, i, slope, starts, homes, inverse, norms, g):
+    for k in range(rows.start(i), rows.stop(i)):
+        j, x = rows.column(i, k), slope * rows.element(i, k)
+        more = x * (2.0 * g[j] + x)
+        g[j] += x
+        for c in range(starts[j], starts[j + 1]):
+            norms[homes[c]] += inverse[homes[c]] * more
+
+
+@njit(cache=True, nogil=True)
+def _add_squares(rows, i, slope, starts, homes, mean, squares):
+    """The squares of the batch's gradient at the features of row i; ``mean`` is zero there then."""
+    for k in range(rows.start(i), rows.stop(i)):
+        j = rows.column(i, k)
+        x = slope * rows.element(i, k)
+        if mean.size:
+            x = mean[j]
+            mean[j] = 0.0
+        for c in range(starts[j], starts[j + 1]):
+            squares[homes[c]] += x * x
 
 
 @njit(cache=True, nogil=True)
 def _by_norms(
-    rows, y, weight, order, loss, penalty, gamma, rho, logarithmic, adaptive, batch, fit_bias,
-    origin, overlaps, ridge, state,
+    rows, y, weight, order, loss, gamma, rho, logarithmic, adaptive, batch, fit_bias, origin, ridge,
+    starts, homes, members, pointers, inverse, overlaps, state,
 ):  # fmt: skip
     g, norms, squares = state.gradient.reshape(-1), state.norms, state.squares
     bias_g, bias_squares = state.bias_gradient, state.bias_squares
     step, seen, paid = state.step, state.seen, state.paid
     slopes = np.empty(batch)
-    known = np.full(norms.size, -1)  # the step that a group's multiplier is of
-    multipliers = np.empty(norms.size)
     mean = np.zeros(g.size if adaptive and batch > 1 else 0)
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
@@ -153,31 +200,14 @@ def _by_norms(
             bias -= bias_g[0] / scale
         for r in range(size):
             i = order[first + r]
-            p = bias
-            if step > 0:
-                for k in range(rows.start(i), rows.stop(i)):
-                    j = rows.column(i, k)
-                    own = 0.0
-                    if not overlaps:
-                        group = penalty.groups[j]
-                        if known[group] != step:
-                            known[group] = step
-                            multipliers[group] = _multiplier(
-                                norms, squares, beta, step, gamma, rho, adaptive, penalty, ridge,
-                                group,
-                            )  # fmt: skip
-                        own = multipliers[group]
-                    else:
-                        for c in range(penalty.starts[j], penalty.starts[j + 1]):
-                            group = penalty.owners[penalty.places[c]]
-                            if known[group] != step:
-                                known[group] = step
-                                multipliers[group] = _multiplier(
-                                    norms, squares, beta, step, gamma, rho, adaptive, penalty,
-                                    ridge, group,
-                                )  # fmt: skip
-                            own += multipliers[group]
-                    p += rows.element(i, k) * own * g[j]
+            p, t = bias, float(step)
+            if step > 0 and not (adaptive or overlaps):
+                p -= _product(rows, i, t, homes, norms, g) / (beta + t * ridge)
+            elif step > 0:
+                product = _product_of_copies(
+                    rows, i, t, starts, homes, norms, squares, gamma, rho, adaptive, ridge, g
+                )
+                p -= product if adaptive else product / (beta + t * ridge)
             paid += weight[i] * loss.value(y[i], p)
             slopes[r] = weight[i] * loss.deriv(y[i], p) / size
             slope_sum += slopes[r]
@@ -187,23 +217,18 @@ def _by_norms(
         for r in range(size):
             if slopes[r] != 0.0:
                 i = order[first + r]
-                for k in range(rows.start(i), rows.stop(i)):
-                    j, x = rows.column(i, k), slopes[r] * rows.element(i, k)
-                    _add_element(j, x, overlaps, penalty, g, norms)
-                    if adaptive and batch == 1:
-                        _add_square(j, x, overlaps, penalty, squares)
-                    elif adaptive:
-                        mean[j] += x
+                if overlaps:
+                    _add_row_to_copies(rows, i, slopes[r], starts, homes, inverse, norms, g)
+                else:
+                    _add_row(rows, i, slopes[r], homes, inverse, norms, g)
+                if mean.size:
+                    rows.add(i, slopes[r], mean)
         if adaptive:
             bias_squares[0] += slope_sum * slope_sum
-            for r in range(size if batch > 1 else 0):
-                i = order[first + r]
-                for k in range(rows.start(i), rows.stop(i)):
-                    j = rows.column(i, k)
-                    _add_square(j, mean[j], overlaps, penalty, squares)
-                    mean[j] = 0.0
+            for r in range(size):
+                _add_squares(rows, order[first + r], slopes[r], starts, homes, mean, squares)
         if step % _AGAIN == 0:
-            _sum_norms(g, penalty, norms)
+            _sum_norms(state.gradient, members, pointers, inverse, norms)
     return step, seen, paid
 
 
@@ -230,16 +255,17 @@ def _block(gradient, squares, beta, step, gamma, rho, adaptive, penalty, group, 
 @njit(cache=True, nogil=True)
 def _by_blocks(
     rows, y, weight, order, loss, penalty, gamma, rho, logarithmic, adaptive, batch, fit_bias,
-    origin, by_codes, state,
+    origin, by_codes, places, starts, homes, members, pointers, inverse, state,
 ):  # fmt: skip
-    g, squares = state.gradient, state.squares
+    g, norms, squares = state.gradient, state.norms, state.squares
     bias_g, bias_squares = state.bias_gradient, state.bias_squares
     step, seen, paid = state.step, state.seen, state.paid
     outputs = g.shape[1]
     slopes, sums = np.empty((batch, outputs)), np.empty(outputs)
     bias, p = np.empty(outputs), np.empty(outputs)
-    v = np.zeros(penalty.order.size * outputs)
-    known = np.full(penalty.pointers.size - 1, -1)  # the step that a group's weights are of
+    v = np.zeros(places.size * outputs)
+    known = np.full(pointers.size - 1, -1)  # the step that a group's weights are of
+    awake = np.ones(pointers.size - 1, np.bool_)  # whether some of them may be other than zero
     mean = np.zeros((g.shape[0] if adaptive else 0, outputs))
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
@@ -255,13 +281,19 @@ def _by_blocks(
             if step > 0:
                 for k in range(rows.start(i), rows.stop(i)):
                     j, x = rows.column(i, k), rows.element(i, k)
-                    for at in range(penalty.starts[j], penalty.starts[j + 1]):
-                        place = penalty.places[at]
-                        group = penalty.owners[place]
+                    for at in range(starts[j], starts[j + 1]):
+                        place, group = places[at], homes[at]
                         if known[group] != step:
                             known[group] = step
-                            _block(g, squares, beta, step, gamma, rho, adaptive, penalty, group, v)
-                        start, stop = penalty.pointers[group], penalty.pointers[group + 1]
+                            if norms.size:
+                                awake[group] = norms[group] > _SURELY * step * step
+                            if awake[group]:
+                                _block(
+                                    g, squares, beta, step, gamma, rho, adaptive, penalty, group, v
+                                )
+                        if not awake[group]:
+                            continue
+                        start, stop = pointers[group], pointers[group + 1]
                         spot = start * outputs + place - start
                         for c in range(outputs):
                             p[c] += x * v[spot + c * (stop - start)]
@@ -285,18 +317,27 @@ def _by_blocks(
             i = order[first + r]
             for k in range(rows.start(i), rows.stop(i)):
                 j, x = rows.column(i, k), rows.element(i, k)
+                more = 0.0
                 for c in range(outputs):
-                    g[j, c] += slopes[r, c] * x
+                    move = slopes[r, c] * x
+                    more += move * (2.0 * g[j, c] + move)
+                    g[j, c] += move
                     if adaptive:
-                        mean[j, c] += slopes[r, c] * x
+                        mean[j, c] += move
+                if norms.size:
+                    for at in range(starts[j], starts[j + 1]):
+                        norms[homes[at]] += inverse[homes[at]] * more
         if adaptive:
             for r in range(size):
                 i = order[first + r]
                 for k in range(rows.start(i), rows.stop(i)):
                     j = rows.column(i, k)
                     for c in range(outputs):
-                        _add_square(j, mean[j, c], True, penalty, squares)
+                        for at in range(starts[j], starts[j + 1]):
+                            squares[homes[at]] += mean[j, c] * mean[j, c]
                         mean[j, c] = 0.0
+        if norms.size and step % _AGAIN == 0:
+            _sum_norms(g, members, pointers, inverse, norms)
     return step, seen, paid
 
 
@@ -348,5 +389,6 @@ def block_norms(problem: Problem, state: BlockDualState) -> BlockDualState:
     """The same state with norms that are those of its sums."""
     norms = np.zeros_like(state.norms)
     if norms.size:
-        _sum_norms(state.gradient.reshape(-1), problem.penalty, norms)
+        penalty: Any = problem.penalty
+        _sum_norms(state.gradient, penalty.order, penalty.pointers, _inverse(penalty), norms)
     return state._replace(norms=norms)
