@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 
 from thresher import LinearClassifier, LinearRegressor, load_model, save_model
 from thresher.penalties import (
@@ -296,3 +297,18 @@ def test_models_and_penalties_can_be_kept(tmp_path, groups):
     other = pickle.loads(pickle.dumps(penalty))
     for name in ("order", "pointers", "starts", "places", "owners", "factors", "thresholds"):
         assert_array_equal(getattr(other, name), getattr(penalty, name))
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        GroupL2(["a", "b", "a"]), GroupL2([[0, 1], [1, 2]], 0.5), GroupL2("^a"),
+        SparseGroupL2({"x": [0, 1], "y": [1, 2]}, within=[0.1, 0.2], weights=[1.0, 2.0]),
+    ],
+)  # fmt: skip
+def test_estimators_with_groups_can_be_cloned(penalty):
+    for copy in (clone(LinearClassifier(penalty=penalty)), LinearClassifier(penalty=penalty)):
+        again = clone(copy).penalty
+        assert again.names == penalty.names
+        assert_array_equal(again.order, penalty.order)
+        assert_array_equal(again.factors, penalty.factors)

@@ -202,11 +202,17 @@ class GroupPenalty(Penalty):
         for label, member in zip(labels.tolist(), members.tolist(), strict=True):
             listed[label].append(member)
         names = self._named(len(listed))
-        named = listed if names is None else dict(zip(names, listed, strict=True))
-        return membership(named, None, kind)
+        found = membership(listed, None, kind)
+        assert found is not None
+        if found.members is None:
+            raise ValueError(f"{kind}: members are for groups that share features")
+        same = np.array_equal(found.labels, labels) and np.array_equal(found.members, members)
+        return found._replace(names=names) if not same else Membership(labels, members, names)
 
     def _named(self, groups: int) -> tuple[str, ...] | None:
         names = None if self.names is None else tuple(map(str, self.names))
+        if names == self.names:
+            names = self.names  # the same object: scikit-learn's clone looks for it
         if names is not None and len(names) != groups:
             raise ValueError(f"{type(self).__name__}: {len(names)} names for {groups} groups")
         return names

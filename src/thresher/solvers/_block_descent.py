@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from thresher.solvers._dense_columns import dense_columns
+from thresher.solvers._dense_columns import dense_columns, dot
 from thresher.solvers._working_set import (
     Model,
     columns_of,
@@ -199,14 +199,6 @@ def blocks_by_columns(
     return target
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _dot(a, b):
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
-
-
 @njit(cache=True, nogil=True)
 def _descend_dense(lines, gradient, groups, bounds, copies, at, penalty, v, sweeps, target):
     """Through lines z_a with S = Z Z'; q is the sum of delta_a times line a."""
@@ -228,14 +220,14 @@ def _descend_dense(lines, gradient, groups, bounds, copies, at, penalty, v, swee
             if sweep == 0:
                 for a in range(width):
                     for b in range(a + 1):
-                        block[a, b] = _dot(lines[at[start + a]], lines[at[start + b]])
+                        block[a, b] = dot(lines[at[start + a]], lines[at[start + b]])
                         block[b, a] = block[a, b]
                 limits[g] = _largest_eigenvalue(block)
             if limits[g] <= 0.0:
                 continue
             point = target[start:stop]
             for a in range(width):
-                slope[a] = gradient[at[start + a]] + _dot(lines[at[start + a]], q)
+                slope[a] = gradient[at[start + a]] + dot(lines[at[start + a]], q)
                 before[a] = point[a]
             _settle(block, limits[g], penalty, groups[g], point, slope[:width], _WITHIN, trial)
             alive, change, far = False, 0.0, 0.0

@@ -16,7 +16,7 @@ from numba import njit
 from thresher.solvers._working_set import Model, sweeps_of, weighted_block
 from thresher.solvers.base import Chunk, Problem
 
-__all__ = ["dense_columns", "step_by_dense_columns"]
+__all__ = ["dense_columns", "dot", "step_by_dense_columns"]
 
 _STRIP = 256  # rows that are turned into columns at a time
 _PAST = 5  # steps that are extrapolated
@@ -60,7 +60,7 @@ def dense_columns(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _dot(column, q):
+def dot(column, q):
     total = 0.0
     for i in range(q.size):
         total += column[i] * q[i]
@@ -79,7 +79,7 @@ def _sweep(columns, gradient, diagonal, w, chosen, penalty, awake, everyone, tar
         if curvature <= 0.0 or not (everyone or awake[a]):
             continue
         old, column = target[a], columns[a]
-        slope = gradient[a] + _dot(column, q)
+        slope = gradient[a] + dot(column, q)
         new = penalty.prox(old - slope / curvature, 1.0 / curvature, chosen[a])
         change = new - old
         if change != 0.0:
