@@ -15,6 +15,7 @@ CLAIMS = {
     "peer_table": "All peers",
     "online_epoch": "One online epoch",
     "sparse_models": "Sparse models",
+    "groups": "Groups of features",
     "defaults": "Untuned defaults",
     "startup": "First fit and memory",
     "reading": "Reading files and learning from them",
@@ -76,7 +77,7 @@ def _machine() -> str:
         found = re.search(r"model name\s*:\s*(.*)", info.read_text())
         cpu = found.group(1) if found else cpu
     packages = ("thresher", "numpy", "scipy", "numba", "scikit-learn", "liblinear-official",
-                "vowpalwabbit", "skglm", "pyarrow", "optuna")  # fmt: skip
+                "vowpalwabbit", "skglm", "celer", "group-lasso", "pyarrow", "optuna")  # fmt: skip
     return f"{cpu}, Python {platform.python_version()}, " + ", ".join(
         f"{name} {_version(name)}" for name in packages
     )

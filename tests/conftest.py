@@ -206,9 +206,10 @@ def make_penalty(name, d, strength=0.01):
         "weighted_l2": penalties.WeightedL2,
         "weighted_l1": penalties.WeightedL1,
         "box": penalties.Box,
-        "group_l2": penalties.GroupL2,
+        "group": penalties.GroupL2,
+        "sparse_group": penalties.SparseGroupL2,
     }[name]
-    if name == "group_l2":
+    if "group" in name:
         return cls(np.arange(d) % max(d // 2, 1), strength)
     if name.startswith("weighted"):
         return cls(np.linspace(0.5, 2.0, d), strength)
@@ -221,8 +222,12 @@ def penalty_examples(name, cls):
         return [cls(np.array([0.5, 1.0, 0.0, 2.0]), 0.7)]
     if name == "elastic_net":
         return [cls(0.7, 0.3), cls(0.7, 0.0), cls(0.7, 1.0)]
-    if name == "group_l2":
-        return [cls(np.array([1, 0, 1, 1]), 0.7), cls(np.arange(4), 0.3), cls(["b", "a", "b"])]
+    if "group" in name:
+        return [
+            cls(np.array([1, 0, 1, 1]), 0.7), cls(np.arange(4), 0.3), cls(["b", "a", "b"], 1.0),
+            cls([0, 1, 0], 0.7, weights=[2.0, 0.5]), cls([0, 1, 0], 0.7, elastic=0.3),
+            cls([[0, 1], [1, 2, 3]], 0.7),
+        ]  # fmt: skip
     if name == "box":
         return [cls(), cls(-0.7, 0.4), cls(0.0, math.inf)]
     return [cls(), cls(0.3)]

@@ -33,7 +33,8 @@ _HOMES = {
     ],
     "thresher.matchings": ["GridLayout", "ObjectMatching"],
     "thresher.penalties": [
-        "L1", "L2", "Box", "ElasticNet", "GroupL2", "Penalty", "WeightedL1", "WeightedL2",
+        "L1", "L2", "Box", "ElasticNet", "GroupL2", "Penalty", "SparseGroupL2", "WeightedL1",
+        "WeightedL2",
     ],
     "thresher.registry": ["register"],
     "thresher.solvers": ["Status"],
@@ -98,7 +99,17 @@ if TYPE_CHECKING:
     )
     from thresher.matchings import GridLayout, ObjectMatching
     from thresher.orderings import ColumnOrdering, OrderingEvent, RowOrdering
-    from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2
+    from thresher.penalties import (
+        L1,
+        L2,
+        Box,
+        ElasticNet,
+        GroupL2,
+        Penalty,
+        SparseGroupL2,
+        WeightedL1,
+        WeightedL2,
+    )
     from thresher.race import AutoClassifier, AutoRegressor
     from thresher.registry import register
     from thresher.search import CSASampler, TunedClassifier, TunedClusterer, TunedRegressor

@@ -88,14 +88,15 @@ LOSSES = Names("loss", "thresher.losses.Loss", {
     "epsilon_insensitive": "thresher.losses.EpsilonInsensitive",
     "squared_epsilon_insensitive": "thresher.losses.SquaredEpsilonInsensitive",
 })  # fmt: skip
-PENALTIES = Names("penalty", "thresher.penalties.Penalty", {
-    "l2": "thresher.penalties.L2",
-    "l1": "thresher.penalties.L1",
-    "elastic_net": "thresher.penalties.ElasticNet",
-    "weighted_l2": "thresher.penalties.WeightedL2",
-    "weighted_l1": "thresher.penalties.WeightedL1",
-    "box": "thresher.penalties.Box",
-    "group_l2": "thresher.penalties.GroupL2",
+PENALTIES = Names("penalty", "thresher.penalties.base.Penalty", {
+    "l2": "thresher.penalties.coordinates.L2",
+    "l1": "thresher.penalties.coordinates.L1",
+    "elastic_net": "thresher.penalties.coordinates.ElasticNet",
+    "weighted_l2": "thresher.penalties.coordinates.WeightedL2",
+    "weighted_l1": "thresher.penalties.coordinates.WeightedL1",
+    "box": "thresher.penalties.coordinates.Box",
+    "group": "thresher.penalties.groups.GroupL2",
+    "sparse_group": "thresher.penalties.groups.SparseGroupL2",
 })  # fmt: skip
 KERNELS = Names("kernel", "thresher.kernels.functions.Kernel", {
     "rbf": "thresher.kernels.functions.RBF",

@@ -19,6 +19,7 @@ from thresher.registry import TASKS
 __all__ = [
     "Live",
     "console",
+    "groups_table",
     "metrics_table",
     "print_json",
     "result",
@@ -28,6 +29,7 @@ __all__ = [
 
 console = Console(stderr=True, highlight=False)
 result = Console(highlight=False)
+_GROUPS = 40  # that are listed
 _QUIET_EVERY = 10.0  # seconds between lines where there is no terminal
 
 
@@ -206,6 +208,26 @@ def confusion_table(metrics: dict[str, Any]) -> Group | None:
     for label, counts in zip(classes, metrics["confusion"], strict=True):
         table.add_row(str(label), *(f"{count:,.0f}" for count in counts))
     return titled("truth in rows, prediction in columns", table)
+
+
+def groups_table(groups: list[dict[str, Any]]) -> Group:
+    """Which columns or groups matter, by the norms of their weights, and which were dropped."""
+    table = Table(box=None)
+    table.add_column("group")
+    for head in ("norm of the weights", "features", "with a weight"):
+        table.add_column(head, justify="right")
+    kept = [group for group in groups if group["norm"] > 0.0]
+    for group in kept[:_GROUPS]:
+        numbers = (f"{group['norm']:.4g}", f"{group['features']:,}", f"{group['used']:,}")
+        table.add_row(escape(group["name"]), *numbers)
+    if len(kept) > _GROUPS:
+        table.add_row("...", f"{len(kept) - _GROUPS} more", "", "")
+    dropped = [group["name"] for group in groups[len(kept) :]]
+    parts: list[Any] = [titled(f"{len(kept):,} of {len(groups):,} groups are used", table)]
+    if dropped:
+        listed = ", ".join(dropped[:_GROUPS]) + (", ..." if len(dropped) > _GROUPS else "")
+        parts.append(f"not used: {escape(listed)}")
+    return Group(*parts)
 
 
 def story(training: dict[str, Any], path: str | None) -> Table:

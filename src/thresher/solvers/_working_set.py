@@ -24,8 +24,8 @@ from thresher._rows import Rows
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
-    "Model", "descend_matrix", "is_dense", "model_of", "step_by_columns", "step_by_matrix",
-    "sweeps_of", "weighted_block",
+    "Model", "columns_of", "descend_matrix", "is_dense", "matrix_of", "model_of", "step_by_columns",
+    "step_by_matrix", "sweeps_of", "weighted_block",
 ]  # fmt: skip
 
 _DENSE = 0.25  # share of stored elements from which on rows are taken as dense
@@ -96,6 +96,22 @@ def _sums(rows, y, weight, order, loss, p, place, first, second, plain):
 
 
 @njit(cache=True, nogil=True)
+def _dense_sums(rows, y, weight, order, loss, p, chosen, first, second, plain):
+    """The same of rows whose elements lie at their columns: the others are not looked at."""
+    total = 0.0
+    for r in range(order.size):
+        i = order[r]
+        h = weight[i] * loss.curvature(y[i], p[i])
+        total += h
+        for a in range(chosen.size):
+            x = rows.element(i, chosen[a])
+            first[a] += h * x
+            second[a] += h * x * x
+            plain[a] += weight[i] * x * x
+    return total
+
+
+@njit(cache=True, nogil=True)
 def _add_sparse_rows(rows, y, weight, order, loss, p, place, matrix):
     """matrix += curvature x x' over the coordinates with place[j] >= 0; a constant one is last.
 
@@ -125,9 +141,31 @@ def _add_sparse_rows(rows, y, weight, order, loss, p, place, matrix):
         matrix[last, last] += h
 
 
+def weighted_block(
+    problem: Problem, chunk: Chunk, part: np.ndarray, p: np.ndarray, model: Model, block: np.ndarray
+) -> None:
+    """The chosen columns of a ``part`` of the rows less their means, each row times the root of
+    its curvature."""
+    rows, y, weight, _ = chunk
+    common = (rows, y, weight, part, problem.loss, p)
+    if rows.is_sparse:
+        _sparse_block(*common, model.place, model.mean, block)
+    else:
+        _dense_block(*common, model.chosen, model.mean, block)
+
+
 @njit(cache=True, nogil=True)
-def weighted_block(rows, y, weight, order, loss, p, place, mean, block):
-    """The rows' chosen columns less their means, each row times the root of its curvature."""
+def _dense_block(rows, y, weight, order, loss, p, chosen, mean, block):
+    for r in range(order.size):
+        i = order[r]
+        root = math.sqrt(weight[i] * loss.curvature(y[i], p[i]))
+        line = block[r]
+        for a in range(line.size):
+            line[a] = root * (rows.element(i, chosen[a]) - mean[a])
+
+
+@njit(cache=True, nogil=True)
+def _sparse_block(rows, y, weight, order, loss, p, place, mean, block):
     for r in range(order.size):
         i = order[r]
         root = math.sqrt(weight[i] * loss.curvature(y[i], p[i]))
@@ -148,7 +186,10 @@ def model_of(
     place = np.full(problem.n_features, -1, np.int64)
     place[chosen] = np.arange(size)
     first, second, plain = np.zeros(size), np.zeros(size), np.zeros(size)
-    total = _sums(*chunk, problem.loss, p, place, first, second, plain)
+    if chunk.rows.is_sparse:
+        total = _sums(*chunk, problem.loss, p, place, first, second, plain)
+    else:
+        total = _dense_sums(*chunk, problem.loss, p, chosen, first, second, plain)
     bound = problem.loss.smoothness if math.isfinite(problem.loss.smoothness) else 1.0
     mean, slope = np.zeros(size), 0.0
     if problem.fit_intercept:
@@ -172,6 +213,16 @@ def step_by_matrix(
     problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, sample: np.ndarray
 ) -> np.ndarray:
     """Where the model is smallest, by S of a ``sample`` of the rows; the chosen weights there."""
+    target = w.copy()
+    S = matrix_of(problem, chunk, p, model, sample)
+    descend_matrix(S, model.gradient, w, model.chosen, problem.penalty, target)
+    return target
+
+
+def matrix_of(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, sample: np.ndarray
+) -> np.ndarray:
+    """S by a ``sample`` of the rows, with the diagonal of all."""
     S = _matrix(problem, chunk._replace(order=sample), p, model)
     S /= float(np.sum(chunk.weight[sample]))
     own = np.diag(S).astype(np.float64)
@@ -182,14 +233,12 @@ def step_by_matrix(
     if sample.size < chunk.order.size:
         more += 0.1 * own.size / sample.size * model.diagonal
     S[np.diag_indices_from(S)] += more
-    target = w.copy()
-    descend_matrix(S, model.gradient, w, model.chosen, problem.penalty, target)
-    return target
+    return S
 
 
 def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.ndarray:
     """n S, in single precision: it bends the step only, the gradient says where to."""
-    rows, y, weight, order = chunk
+    rows, order = chunk.rows, chunk.order
     size = model.chosen.size
     if not is_dense(rows):
         whole = np.zeros((size + 1, size + 1), np.float64 if model.is_far else np.float32)
@@ -205,7 +254,7 @@ def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.n
     for start in range(0, order.size, _BLOCK):
         part = order[start : start + _BLOCK]
         block = np.empty((part.size, size), np.float32)
-        weighted_block(rows, y, weight, part, problem.loss, p, model.place, model.mean, block)
+        weighted_block(problem, chunk, part, p, model, block)
         S += block.T @ block
     return S
 
@@ -278,6 +327,18 @@ def step_by_columns(
     problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, rough: bool
 ) -> np.ndarray:
     """Where the model is smallest, without its matrix; the chosen weights there."""
+    target = w.copy()
+    _descend_columns(
+        *columns_of(problem, chunk, p, model), model.mean * model.level, model.mean, model.gradient,
+        model.diagonal, w, model.chosen, problem.penalty, sweeps_of(rough), target,
+    )  # fmt: skip
+    return target
+
+
+def columns_of(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A copy of the chosen columns, compressed (starts, rows, values), and the rows' curvatures."""
     rows, y, weight, order = chunk
     starts = np.zeros(model.chosen.size + 1, np.int64)
     _count(rows, order, model.place, starts)
@@ -286,12 +347,7 @@ def step_by_columns(
     _copy_columns(rows, order, model.place, starts[:-1].copy(), index, values)
     h = np.zeros(y.shape[0])
     _curvatures(y, weight, order, problem.loss, p, float(np.sum(weight[order])), h)
-    target = w.copy()
-    _descend_columns(
-        starts, index, values, h, model.mean * model.level, model.mean, model.gradient,
-        model.diagonal, w, model.chosen, problem.penalty, sweeps_of(rough), target,
-    )  # fmt: skip
-    return target
+    return starts, index, values, h
 
 
 @njit(cache=True, nogil=True)

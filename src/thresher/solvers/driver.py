@@ -345,7 +345,9 @@ def mean_loss(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: Any) 
 
 
 def penalty_value(problem: Problem, coef: np.ndarray) -> float:
-    """The penalty of the weights, summed over outputs."""
+    """The penalty of the weights, summed over outputs unless it joins them."""
+    if problem.penalty.shared and coef.ndim == 2 and coef.shape[0] > 1:
+        return evaluate(problem.penalty, coef)
     return sum(evaluate(problem.penalty, w) for w in np.atleast_2d(coef))
 
 

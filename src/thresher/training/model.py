@@ -191,6 +191,26 @@ class Model:
         dense = coef.toarray() if hasattr(coef, "toarray") else coef
         return np.atleast_2d(dense), np.atleast_1d(self.function.intercept)
 
+    def ranked_groups(self) -> list[dict[str, Any]]:
+        """The groups of a penalty over groups, those with the largest weights first.
+
+        Of each its name, the norm of its weights (0: it was dropped), as the solver saw the
+        features, and how many of its features there are and have a weight.
+        """
+        norms, penalty = getattr(self.estimator, "group_norms_", None), self.estimator.penalty_
+        if norms is None:
+            return []
+        used = np.any(self.coefficients()[0] != 0.0, axis=0)
+        bounds = zip(penalty.pointers[:-1], penalty.pointers[1:], strict=True)
+        members = [penalty.order[start:stop] for start, stop in bounds]
+        return [
+            {
+                "name": penalty.name_of(int(g)), "norm": float(norms[g]),
+                "features": int(members[g].size), "used": int(np.count_nonzero(used[members[g]])),
+            }
+            for g in np.argsort(-norms, kind="stable")
+        ]  # fmt: skip
+
     def described(self) -> str:
         """The learner in a line."""
         estimator, parts = self.estimator, [type(self.estimator).__name__]

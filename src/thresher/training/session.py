@@ -22,7 +22,8 @@ from thresher.data.batch import gathered
 from thresher.data.errors import nearest
 from thresher.data.rows_file import on_disk
 from thresher.engines import Engine, engine_for, expect
-from thresher.registry import LEARNERS, TASKS, resolve
+from thresher.penalties import Features, Penalty
+from thresher.registry import LEARNERS, PENALTIES, TASKS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
 from thresher.training.choice import Choice, choose
@@ -449,6 +450,7 @@ class _Run:
             "described": model.described(),
             "size": model.function.describe(),
             "nonzeros": model.function.size,
+            "groups": model.ranked_groups(),
             "status": status.name,
             "advice": str(status),
             "held_out": self.scores.metrics,
@@ -505,9 +507,24 @@ def _estimator(schema: Schema, task: str, how: Training) -> Any:
     params.setdefault("scale", schema.is_table or schema.layout == "dense")
     estimator.set_params(**params)
     estimator.name_features(schema.feature_names())
+    _bind_groups(estimator, schema)
     if how.tuning is not None:
         how.tuning.check(estimator, task, how.every is not None or how.resume)
     return estimator
+
+
+def _bind_groups(estimator: Any, schema: Schema) -> None:
+    """Groups of a linear model's features are those of the schema's columns, or by its names."""
+    penalty = estimator.get_params(deep=False).get("penalty")
+    if LEARNERS.name_of(type(estimator)) != "linear" or penalty is None:
+        return
+    if isinstance(penalty, str) and not (
+        penalty in PENALTIES and "grouped" in PENALTIES[penalty].traits
+    ):
+        return
+    columns = [(c.name, c.width) for c in schema.features] if schema.is_table else None
+    features = Features(schema.n_features, schema.feature_names(), columns)
+    estimator.set_params(penalty=resolve(penalty, Penalty, "penalty").bound(features))
 
 
 def _own_params(estimator: Any, task: str, how: Training) -> dict[str, Any]:
