@@ -18,6 +18,10 @@ trait ``lazy``
 A penalty over groups (:class:`GroupPenalty`, trait ``grouped``) is a sum over disjoint groups of
 coordinates, :math:`\psi(w) = \sum_g \psi_g(w_g)`.  In place of ``value`` and ``prox`` it has
 ``value_block(w, group)`` and ``prox_block(v, step, group, out)`` for all coordinates of one group.
+
+``pattern(w, j)``, of groups ``pattern_block(w, group)``, numbers the smooth piece of the penalty
+that a weight, or the weights of a group, lie on.  All of them together are the manifold that w lies
+on: within it the penalty is smooth (:func:`pattern_of`).
 """
 
 from __future__ import annotations
@@ -44,6 +48,7 @@ __all__ = [
     "WeightedL1",
     "WeightedL2",
     "evaluate",
+    "pattern_of",
     "strengthened",
 ]
 
@@ -95,6 +100,10 @@ class Penalty(Term):
 
     def prox(self, w, step, j):
         raise NotImplementedError
+
+    def pattern(self, w, j):
+        """The smooth piece that a weight lies on: its sign, or zero."""
+        return _sign(w)
 
 
 @dataclass(frozen=True)
@@ -327,6 +336,10 @@ class Box(Penalty):
     def rest(self, w, step, j):
         return min(max(w, self.low), self.high)
 
+    def pattern(self, w, j):
+        """Which bound the weight lies on, -1 or 1, or 0 between them."""
+        return (1.0 if w >= self.high else 0.0) - (1.0 if w <= self.low else 0.0)
+
 
 class GroupPenalty(Penalty):
     r"""Protocol of a convex penalty over disjoint groups of coordinates, smallest at zero.
@@ -367,6 +380,7 @@ class GroupPenalty(Penalty):
     # None of the coordinates has a term of its own.
     value: ClassVar[Any] = None  # type: ignore[assignment]
     prox: ClassVar[Any] = None  # type: ignore[assignment]
+    pattern: ClassVar[Any] = None  # type: ignore[assignment]
 
     groups: np.ndarray
     order: np.ndarray
@@ -385,6 +399,10 @@ class GroupPenalty(Penalty):
         object.__setattr__(self, "groups", labels)
         object.__setattr__(self, "order", np.argsort(labels, kind="stable"))
         object.__setattr__(self, "pointers", np.concatenate([[0], np.cumsum(sizes)]))
+
+    def pattern_block(self, w, group):
+        """The smooth piece that the weights of a group lie on: 0 where all are zero, else 1."""
+        return 1.0 if _norm(w) > 0.0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -477,6 +495,47 @@ def evaluate(penalty: Penalty, w: np.ndarray) -> float:
     if "grouped" in penalty.traits:
         return float(_sum_of_groups(penalty, w))
     return float(_sum_of_coordinates(penalty, w))
+
+
+@njit(cache=True, nogil=True)
+def _pattern_of_coordinates(penalty, w, out):
+    for j in range(w.size):
+        out[j] = penalty.pattern(w[j], j)
+
+
+@njit(cache=True, nogil=True)
+def _pattern_of_groups(penalty, w, out):
+    block = np.empty(w.size)
+    for group in range(out.size):
+        start, stop = penalty.pointers[group], penalty.pointers[group + 1]
+        for k in range(start, stop):
+            block[k] = w[penalty.order[k]]
+        out[group] = penalty.pattern_block(block[start:stop], group)
+
+
+def pattern_of(penalty: Penalty, w: np.ndarray) -> np.ndarray:
+    """The manifold that w lies on: a small number for each coordinate, or for each group.
+
+    Parameters
+    ----------
+    penalty : Penalty
+    w : array of shape (n_features,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.penalties import L1, GroupL2, pattern_of
+    >>> w = np.array([0.0, -2.0, 0.0, 0.5])
+    >>> pattern_of(L1(), w).tolist(), pattern_of(GroupL2([0, 1, 0, 1]), w).tolist()
+    ([0, -1, 0, 1], [0, 1])
+    """
+    if "grouped" in penalty.traits:
+        out = np.zeros(penalty.pointers.size - 1, np.int8)  # type: ignore[attr-defined]
+        _pattern_of_groups(penalty, w, out)
+    else:
+        out = np.zeros(w.size, np.int8)
+        _pattern_of_coordinates(penalty, w, out)
+    return out
 
 
 def strengthened(penalty: Penalty, alpha: float) -> Penalty:

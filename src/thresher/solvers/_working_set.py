@@ -24,8 +24,8 @@ from thresher._rows import Rows
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
-    "Model", "descend_matrix", "is_dense", "model_of", "step_by_columns", "step_by_matrix",
-    "sweeps_of", "weighted_block",
+    "Model", "descend_matrix", "is_dense", "matrix_of", "model_of", "step_by_columns",
+    "step_by_matrix", "sweeps_of", "weighted_block",
 ]  # fmt: skip
 
 _DENSE = 0.25  # share of stored elements from which on rows are taken as dense
@@ -43,7 +43,7 @@ class Model(NamedTuple):
     chosen : array of int
         The features in it.
     place : array of int
-        Of all features: where they are in it, or -1.
+        Of all columns of the rows: where they are in it, or -1.
     mean : array
         m of the chosen features; zero without an intercept.
     diagonal : array
@@ -96,6 +96,22 @@ def _sums(rows, y, weight, order, loss, p, place, first, second, plain):
 
 
 @njit(cache=True, nogil=True)
+def _sums_of_some(rows, y, weight, order, loss, p, columns, first, second, plain):
+    """The same of rows that hold every element, for few of their columns."""
+    total = 0.0
+    for r in range(order.size):
+        i = order[r]
+        h = weight[i] * loss.curvature(y[i], p[i])
+        total += h
+        for a in range(columns.size):
+            x = rows.element(i, columns[a])
+            first[a] += h * x
+            second[a] += h * x * x
+            plain[a] += weight[i] * x * x
+    return total
+
+
+@njit(cache=True, nogil=True)
 def _add_sparse_rows(rows, y, weight, order, loss, p, place, matrix):
     """matrix += curvature x x' over the coordinates with place[j] >= 0; a constant one is last.
 
@@ -141,14 +157,22 @@ def weighted_block(rows, y, weight, order, loss, p, place, mean, block):
 
 
 def model_of(
-    problem: Problem, chunk: Chunk, p: np.ndarray, chosen: np.ndarray, gradient: np.ndarray
-) -> Model:
-    """Means and curvatures of the ``chosen`` features, for a gradient of all and the intercept."""
+    problem: Problem, chunk: Chunk, p: np.ndarray, chosen: np.ndarray, gradient: np.ndarray,
+    columns: np.ndarray | None = None,
+) -> Model:  # fmt: skip
+    """Means and curvatures of the ``chosen`` features, for a gradient of all and the intercept.
+
+    ``columns`` of the rows hold them, where the rows have not all features.
+    """
     n, size = float(np.sum(chunk.weight[chunk.order])), chosen.size
-    place = np.full(problem.n_features, -1, np.int64)
-    place[chosen] = np.arange(size)
+    columns = chosen if columns is None else columns
+    place = np.full(chunk.rows.shape[1], -1, np.int64)
+    place[columns] = np.arange(size)
     first, second, plain = np.zeros(size), np.zeros(size), np.zeros(size)
-    total = _sums(*chunk, problem.loss, p, place, first, second, plain)
+    if chunk.rows.is_sparse:
+        total = _sums(*chunk, problem.loss, p, place, first, second, plain)
+    else:
+        total = _sums_of_some(*chunk, problem.loss, p, columns, first, second, plain)
     bound = problem.loss.smoothness if math.isfinite(problem.loss.smoothness) else 1.0
     mean, slope = np.zeros(size), 0.0
     if problem.fit_intercept:
@@ -172,6 +196,16 @@ def step_by_matrix(
     problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, sample: np.ndarray
 ) -> np.ndarray:
     """Where the model is smallest, by S of a ``sample`` of the rows; the chosen weights there."""
+    S = matrix_of(problem, chunk, p, model, sample)
+    target = w.copy()
+    descend_matrix(S, model.gradient, w, model.chosen, problem.penalty, target)
+    return target
+
+
+def matrix_of(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, sample: np.ndarray
+) -> np.ndarray:
+    """S of a ``sample`` of the rows, and on its diagonal what the sample may lack."""
     S = _matrix(problem, chunk._replace(order=sample), p, model)
     S /= float(np.sum(chunk.weight[sample]))
     own = np.diag(S).astype(np.float64)
@@ -182,9 +216,7 @@ def step_by_matrix(
     if sample.size < chunk.order.size:
         more += 0.1 * own.size / sample.size * model.diagonal
     S[np.diag_indices_from(S)] += more
-    target = w.copy()
-    descend_matrix(S, model.gradient, w, model.chosen, problem.penalty, target)
-    return target
+    return S
 
 
 def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.ndarray:
