@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher._rows import AHEAD
 from thresher.penalties import pattern_of
 from thresher.solvers._batch import add_rows, slopes_at
 from thresher.solvers.base import Chunk, Problem
 from thresher.solvers.rda import RDA, DualState
 
-__all__ = ["Watch", "every_of", "watched"]
+__all__ = ["Ending", "Watch", "every_of", "watched"]
 
 
 class Watch(NamedTuple):
@@ -25,6 +26,19 @@ class Watch(NamedTuple):
 
     pattern: np.ndarray
     since: int
+
+
+class Ending(NamedTuple):
+    """When phase one is over: the pattern has been the same for ``tau`` steps and ``enough`` rows
+    were seen, or ``most`` rows were."""
+
+    tau: int
+    enough: int
+    most: int
+
+    def is_reached(self, dual: DualState, watch: Watch) -> bool:
+        stable = dual.step - watch.since >= self.tau and dual.seen >= self.enough
+        return stable or dual.seen >= self.most
 
 
 def every_of(chunk: Chunk, batch: int) -> int:
@@ -37,10 +51,9 @@ def every_of(chunk: Chunk, batch: int) -> int:
 @njit(cache=True, nogil=True)
 def _average(
     rows, y, weight, order, loss, penalty, gamma, batch, fit_bias, origin, gradient, bias_gradient,
-    step, paid, pattern, since, tau, enough, seen,
+    step, paid, pattern, since, tau, enough, most, seen,
 ):  # fmt: skip
-    """Dual averaging with all weights at hand, until the pattern has been the same for tau steps
-    and ``enough`` rows were seen, or to the end of the rows."""
+    """Dual averaging with all weights at hand, until it is over (``Ending``) or the rows are."""
     w, slopes = np.zeros(gradient.size), np.empty(batch)
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
@@ -54,8 +67,10 @@ def _average(
                 if found != pattern[j]:
                     pattern[j] = found
                     since = step
-        if step - since >= tau and seen >= enough:
+        if seen >= most or (step - since >= tau and seen >= enough):
             break
+        for r in range(first + AHEAD, min(first + AHEAD + size, order.size)):
+            rows.fetch(order[r])
         total, cost = slopes_at(rows, y, weight, order, first, size, loss, w, bias, slopes)
         paid += cost
         bias_gradient += total
@@ -67,21 +82,20 @@ def _average(
 
 def watched(
     solver: RDA, problem: Problem, dual: DualState, watch: Watch, chunk: Chunk, every: int,
-    tau: int, enough: int,
+    ending: Ending,
 ) -> tuple[DualState, Watch]:  # fmt: skip
-    """Dual averaging over the rows, until the manifold is found (where ``enough`` rows are that)
-    or they end."""
+    """Dual averaging over the rows, until it is over or they are."""
     if every == 1 and not chunk.rows.is_sparse and "grouped" not in problem.penalty.traits:
         pattern = watch.pattern.copy()
         bias, step, paid, since, seen = _average(
             *chunk, problem.loss, problem.penalty, solver.gamma, solver.batch,
             problem.fit_intercept, solver.origin or 0.0, dual.gradient, dual.bias_gradient,
-            dual.step, dual.paid, pattern, watch.since, tau, enough, dual.seen,
+            dual.step, dual.paid, pattern, watch.since, *ending, dual.seen,
         )  # fmt: skip
         dual = dual._replace(bias_gradient=bias, step=step, paid=paid, seen=seen)
         return dual, Watch(pattern, since)
     order, at = chunk.order, 0
-    while at < order.size and not is_found(dual, watch, tau, enough):
+    while at < order.size and not ending.is_reached(dual, watch):
         steps = every - dual.step % every
         part = order[at : at + steps * solver.batch]
         dual = solver.update(problem, dual, chunk._replace(order=part))
@@ -96,8 +110,3 @@ def seen_at(solver: RDA, problem: Problem, dual: DualState, watch: Watch) -> Wat
     coef = solver.finish(problem, dual).coef.astype(np.float64)
     pattern = pattern_of(problem.penalty, coef)
     return watch if np.array_equal(pattern, watch.pattern) else Watch(pattern, dual.step)
-
-
-def is_found(dual: DualState, watch: Watch, tau: int, enough: int) -> bool:
-    """Whether the pattern has been the same for long and enough rows were seen."""
-    return dual.seen >= enough and dual.step - watch.since >= tau

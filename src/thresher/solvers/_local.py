@@ -27,7 +27,6 @@ from thresher.penalties import evaluate
 from thresher.solvers._dense_columns import step_by_dense_columns
 from thresher.solvers._manifold import Units, descend_blocks, distance, proximal_point, tempted
 from thresher.solvers._working_set import (
-    Model,
     is_dense,
     matrix_of,
     model_of,
@@ -35,28 +34,50 @@ from thresher.solvers._working_set import (
     step_by_matrix,
 )
 from thresher.solvers.base import Chunk, Problem
-from thresher.solvers.newton import derivatives, predict, shifted_loss
+from thresher.solvers.newton import predict, shifted_loss
 
-__all__ = ["Finished", "Options", "Point", "Slopes", "View", "advance", "finish_on", "slopes_at"]
+__all__ = ["Finished", "Options", "Point", "Start", "View", "advance", "finish_on", "gradient_at"]
 
 _INNER, _OUTER = 30, 30  # steps on a copy before the next look at all features; such looks
 _BALANCE = 16.0  # multiplications in a matrix product that take the time of one outside
+_FEW, _MANY = 50, 400  # rows for each weight of a Hessian: of a rough one, of a good one
+_ROOM = 32  # units that may leave zero together, where few have
+_ROWS = 10  # for each unit of the manifold: with fewer the weights of dual averaging are noise
+_LEAST = 2000  # rows of such a part
+_NEAR = 20.0  # times the tolerance: one more step is enough, and a copy would not pay
+_PART, _FIRST = 8, 2  # steps are first taken on one of so many rows, and so many of them
 
 
 class Options(NamedTuple):
-    """Of the local phase; see :class:`~thresher.solvers.lps.LPS`."""
+    """Of the local phase; see :class:`~thresher.solvers.rda_plus.RDAPlus`."""
 
     newton_threshold: int
     gradient_fraction: float
     hessian_rows: int | None
+    rho: float = 1.0
 
 
 class Point(NamedTuple):
-    """Weights of all features, intercept, and predictions of all rows."""
+    """Weights of all features, intercept, predictions of all rows, and their mean loss."""
 
     w: np.ndarray
     bias: float
     p: np.ndarray
+    loss: float
+
+    @classmethod
+    def at(cls, problem: Problem, chunk: Chunk, w: np.ndarray, bias: float) -> Point:
+        p = _predicted(View.whole(chunk), w, bias)
+        return cls(w, bias, p, _mean_loss(problem, chunk, p, p, 0.0))
+
+
+def _mean_loss(
+    problem: Problem, chunk: Chunk, p: np.ndarray, along: np.ndarray, t: float
+) -> float:
+    """At the predictions p + t along."""
+    _, y, weight, order = chunk
+    total = shifted_loss(y, weight, order, problem.loss, p, along, t)
+    return float(total) / float(np.sum(weight[order]))
 
 
 class View(NamedTuple):
@@ -76,11 +97,12 @@ class View(NamedTuple):
         return np.searchsorted(self.columns, features)
 
 
-class Slopes(NamedTuple):
-    """Mean loss, its gradient (all features, then the intercept), zero where nobody looked."""
+class Start(NamedTuple):
+    """Where the phase starts, and the intercept to start from without weights."""
 
-    value: float
-    gradient: np.ndarray
+    w: np.ndarray
+    bias: float
+    origin: float = 0.0
 
 
 class Finished(NamedTuple):
@@ -94,18 +116,29 @@ class Finished(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _gradient_of_some(rows, y, weight, order, loss, p, columns, gradient):
-    """Of some columns of rows that hold every element; the intercept's is last."""
-    value, total = 0.0, 0.0
+def _gradient(rows, y, weight, order, loss, p, gradient):
+    """Sums of slope x, and of slopes."""
+    total = 0.0
     for r in range(order.size):
         i = order[r]
-        value += weight[i] * loss.value(y[i], p[i])
+        slope = weight[i] * loss.deriv(y[i], p[i])
+        if slope != 0.0:
+            total += slope
+            rows.add(i, slope, gradient)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _gradient_of_some(rows, y, weight, order, loss, p, columns, gradient):
+    """The same for some columns of rows that hold every element."""
+    total = 0.0
+    for r in range(order.size):
+        i = order[r]
         slope = weight[i] * loss.deriv(y[i], p[i])
         total += slope
         for a in range(columns.size):
             gradient[a] += slope * rows.element(i, columns[a])
-    gradient[columns.size] = total
-    return value
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -137,6 +170,21 @@ def _copy_kept(rows, place, pointers, indices, data):
                 at += 1
 
 
+def _predicted(view: View, w: np.ndarray, bias: float) -> np.ndarray:
+    """w.x + b of all rows."""
+    if not np.any(w):
+        return np.full(view.chunk.size, bias)
+    p = np.zeros(view.chunk.size)
+    predict(view.chunk.rows, view.chunk.order, w[view.columns], bias, p)
+    return p
+
+
+def _drawn(chunk: Chunk, size: int, *counters: int) -> Chunk:
+    """About so many random rows, none twice."""
+    spots = np.unique(generator(*counters).integers(chunk.order.size, size=size))
+    return chunk._replace(order=chunk.order[spots])
+
+
 def copied_columns(chunk: Chunk, columns: np.ndarray) -> View:
     """The rows with these columns (in ascending order) only, in memory of their own."""
     rows = chunk.rows
@@ -158,125 +206,146 @@ def copied_columns(chunk: Chunk, columns: np.ndarray) -> View:
     return View(chunk._replace(rows=as_rows(thin)), columns)
 
 
-def slopes_at(
+def gradient_at(
     problem: Problem, view: View, p: np.ndarray, features: np.ndarray | None = None
-) -> Slopes:
-    """Mean loss and gradient at predictions p: of all that the view has, or of some features."""
+) -> np.ndarray:
+    """Of the mean loss at predictions p, all features and then the intercept.
+
+    Zero for those that the view lacks, and for all but ``features`` where they are given.
+    """
     chunk = view.chunk
-    n = float(np.sum(chunk.weight[chunk.order]))
     gradient = np.zeros(problem.n_features + 1)
     if features is None or chunk.rows.is_sparse:
-        found = np.zeros(view.columns.size + 1)
-        value = derivatives(*chunk, problem.loss, p, found, np.zeros((0, 0)), False)
-        gradient[view.columns] = found[:-1] / n
+        found = np.zeros(view.columns.size)
+        total = _gradient(*chunk, problem.loss, p, found)
+        gradient[view.columns] = found
         if features is not None:
-            looked = gradient[features]
+            found = gradient[features]
             gradient[:] = 0.0
-            gradient[features] = looked
+            gradient[features] = found
     else:
-        found = np.zeros(features.size + 1)
-        value = _gradient_of_some(*chunk, problem.loss, p, view.places(features), found)
-        gradient[features] = found[:-1] / n
-    gradient[-1] = found[-1] / n if problem.fit_intercept else 0.0
-    return Slopes(float(value) / n, gradient)
+        found = np.zeros(features.size)
+        total = _gradient_of_some(*chunk, problem.loss, p, view.places(features), found)
+        gradient[features] = found
+    gradient[-1] = total if problem.fit_intercept else 0.0
+    return gradient / float(np.sum(chunk.weight[chunk.order]))
 
 
 # ---------------------------------------------------------------- steps
 
 
 def advance(
-    problem: Problem, view: View, units: Units, inside: np.ndarray, point: Point, slopes: Slopes,
-    options: Options, number: int,
+    problem: Problem, view: View, units: Units, inside: np.ndarray, point: Point,
+    gradient: np.ndarray, options: Options, number: int,
 ) -> Point:  # fmt: skip
-    """One step from ``point``, with its slopes at hand: Newton's where it can be, else a prox
+    """One step from ``point``, with the gradient at hand: Newton's where it can be, else a prox
     step."""
-    entering = tempted(problem.penalty, units, point.w, slopes.gradient[:-1]) & inside
-    chosen = np.flatnonzero(units.with_any(point.w != 0.0) | entering)
+    chosen = _reduced(problem, units, inside, point.w, gradient)
     features = units.coordinates(chosen)
-    if units.are_single or features.size <= options.newton_threshold:
-        model = model_of(
-            problem, view.chunk, point.p, features, slopes.gradient, view.places(features)
-        )
-        target = _target(problem, view, units, chosen, point, model, options, number)
-        bias = model.bias(target - point.w[features]) if problem.fit_intercept else 0.0
+    every = options._replace(hessian_rows=view.chunk.order.size)
+    # A Hessian of a sample may lack curvature where features are rare: then all rows are taken.
+    for mine, shortest in ((options, 0.1), (every, 1e-12)):
+        if not units.are_single and features.size > options.newton_threshold:
+            break
+        target, bias = _minimum(problem, view, units, chosen, point, gradient, mine, number)
         end = point.w.copy()
         end[features] = target
-        found = _searched(problem, view, point, slopes, end, bias)
+        found = _searched(problem, view, point, gradient, end, bias, shortest)
         if found is not None:
             return found
-    return _prox_step(problem, view, inside, units, point, slopes)
+    return _prox_step(problem, view, inside, units, point, gradient)
 
 
-def _target(
-    problem: Problem, view: View, units: Units, chosen: np.ndarray, point: Point, model: Model,
-    options: Options, number: int,
-) -> np.ndarray:  # fmt: skip
-    """The chosen weights where the quadratic model plus the penalty is smallest."""
-    w, chunk = point.w[model.chosen], view.chunk
-    if model.chosen.size > options.newton_threshold:
-        step = step_by_dense_columns if is_dense(chunk.rows) else step_by_columns
-        return step(problem, chunk, point.p, model, w, False)
-    sample = _hessian_rows(problem, chunk, model.chosen.size, options, number)
-    if units.are_single:
-        return step_by_matrix(problem, chunk, point.p, model, w, sample)
-    S, target = matrix_of(problem, chunk, point.p, model, sample), w.copy()
-    starts = units.starts(chosen)
-    descend_blocks(S, model.gradient, w, starts, chosen, problem.penalty, target)
-    return target
-
-
-def _hessian_rows(
-    problem: Problem, chunk: Chunk, size: int, options: Options, number: int
+def _reduced(
+    problem: Problem, units: Units, inside: np.ndarray, w: np.ndarray, gradient: np.ndarray
 ) -> np.ndarray:
-    """Rows for a Hessian of this size: so many that it takes about the time of the gradient."""
+    """Units that are not zero, and those that want to leave it most: at most twice as many."""
+    active = units.with_any(w != 0.0)
+    entering = np.flatnonzero(tempted(problem.penalty, units, w, gradient[:-1]) & inside)
+    room = max(_ROOM, 2 * np.count_nonzero(active))
+    if entering.size > room:
+        moves = np.abs(proximal_point(problem.penalty, np.zeros_like(w), gradient[:-1], 1.0))
+        pull = np.maximum.reduceat(moves[units.order], units.pointers[:-1])[entering]
+        entering = entering[np.argpartition(pull, -room)[-room:]]
+    active[entering] = True
+    return np.flatnonzero(active)
+
+
+def _minimum(
+    problem: Problem, view: View, units: Units, chosen: np.ndarray, point: Point,
+    gradient: np.ndarray, options: Options, number: int,
+) -> tuple[np.ndarray, float]:  # fmt: skip
+    """The chosen weights where the quadratic model plus the penalty is smallest, and the move of
+    the intercept."""
+    features, chunk = units.coordinates(chosen), view.chunk
+    by_columns = features.size > options.newton_threshold
+    few = chunk if by_columns else _hessian_rows(problem, chunk, features.size, options, number)
+    # A sample may lack features that are rare: in sparse rows all of them are counted.
+    counted = chunk if chunk.rows.is_sparse else few
+    model = model_of(problem, counted, point.p, features, gradient, view.places(features))
+    w, p = point.w[features], point.p
+    if by_columns:
+        step = step_by_dense_columns if is_dense(chunk.rows) else step_by_columns
+        target = step(problem, chunk, p, model, w, False)
+    elif units.are_single:
+        target = step_by_matrix(problem, chunk, p, model, w, few.order)
+    else:
+        S, target = matrix_of(problem, chunk, p, model, few.order), w.copy()
+        starts = units.starts(chosen)
+        descend_blocks(S, model.gradient, w, starts, chosen, problem.penalty, target)
+    return target, model.bias(target - w) if problem.fit_intercept else 0.0
+
+
+def _hessian_rows(problem: Problem, chunk: Chunk, size: int, options: Options, number: int) -> Chunk:
+    """Rows for a Hessian of this size: enough for a step that gains a digit or two, unless that
+    takes longer than the gradient."""
     n = chunk.order.size
     enough = options.hessian_rows
     if enough is None:
-        enough = max(3000, 50 * size, int(_BALANCE * n / max(size, 1)))
+        most = max(_FEW * size, int(_BALANCE * n / max(size, 1)))
+        enough = max(min(_MANY * size, most), 3000)
         enough = n if 2 * enough > n else enough
     if enough >= n:
-        return chunk.order
-    return np.sort(generator(problem.seed, 11, number).choice(chunk.order, enough, replace=False))
+        return chunk
+    return _drawn(chunk, enough, problem.seed, 11, number)
 
 
 def _searched(
-    problem: Problem, view: View, point: Point, slopes: Slopes, end: np.ndarray, bias: float
-) -> Point | None:
+    problem: Problem, view: View, point: Point, gradient: np.ndarray, end: np.ndarray, bias: float,
+    shortest: float = 1e-12,
+) -> Point | None:  # fmt: skip
     """As far towards ``end`` as the objective falls as promised; None where it never does."""
-    _, y, weight, order = view.chunk
-    n = float(np.sum(weight[order]))
     away = end - point.w
-    along = np.zeros_like(point.p)
-    predict(view.chunk.rows, order, away[view.columns], bias, along)
+    along = _predicted(view, away, bias)
     before = evaluate(problem.penalty, point.w)
-    promised = float(slopes.gradient[:-1] @ away + slopes.gradient[-1] * bias)
+    promised = float(gradient[:-1] @ away + gradient[-1] * bias)
     promised += evaluate(problem.penalty, end) - before
     t = 1.0
-    while t > 1e-12:
+    while promised <= 0.0 and t > shortest:
         # Between the ends, whatever the rounding: a penalty may be infinite beyond them.
         w = end if t == 1.0 else np.clip(point.w + t * away, *np.sort([point.w, end], axis=0))
-        value = shifted_loss(y, weight, order, problem.loss, point.p, along, t) / n
-        gain = value - slopes.value + evaluate(problem.penalty, w) - before
-        if promised <= 0.0 and gain <= 1e-3 * t * promised + 1e-14 * slopes.value:
-            return Point(w + 0.0, point.bias + t * bias, point.p + t * along)
+        loss = _mean_loss(problem, view.chunk, point.p, along, t)
+        gain = loss - point.loss + evaluate(problem.penalty, w) - before
+        if gain <= 1e-3 * t * promised + 1e-14 * point.loss:
+            return Point(w + 0.0, point.bias + t * bias, point.p + t * along, loss)
         t *= 0.5
     return None
 
 
 def _prox_step(
-    problem: Problem, view: View, inside: np.ndarray, units: Units, point: Point, slopes: Slopes
+    problem: Problem, view: View, inside: np.ndarray, units: Units, point: Point, gradient: np.ndarray
 ) -> Point:
     """Proximal gradient: the longest step that the objective falls by, found by doubling mu."""
     marked = np.zeros(problem.n_features + 1, np.bool_)
     marked[units.coordinates(np.flatnonzero(inside))] = True
     marked[-1] = True
-    held = slopes._replace(gradient=np.where(marked, slopes.gradient, 0.0))
-    force = float(np.linalg.norm(held.gradient))
+    held = np.where(marked, gradient, 0.0)
+    force = float(np.linalg.norm(held))
     mu = max(force / max(float(np.linalg.norm(point.w)), 1.0), 1e-300)
     for _ in range(100):
-        end = proximal_point(problem.penalty, point.w, held.gradient[:-1], 1.0 / mu)
+        end = proximal_point(problem.penalty, point.w, held[:-1], 1.0 / mu)
         end = np.where(marked[:-1], end, point.w)
-        found = _searched(problem, view, point, held, end, -held.gradient[-1] / mu)
+        found = _searched(problem, view, point, held, end, -held[-1] / mu)
         if found is not None:
             return found
         mu *= 4.0
@@ -287,31 +356,30 @@ def _prox_step(
 
 
 def finish_on(
-    problem: Problem, chunk: Chunk, units: Units, inside: np.ndarray, start: tuple[np.ndarray, float],
+    problem: Problem, chunk: Chunk, units: Units, inside: np.ndarray, start: Start,
     options: Options, tol: float,
 ) -> Finished:  # fmt: skip
     """From ``start`` to delta <= tol over all features, on a manifold that grows where it must."""
-    w, bias = start
-    p = np.zeros(chunk.size)
-    predict(chunk.rows, chunk.order, w, bias, p)
-    point, whole, view, steps = Point(w, bias, p), View.whole(chunk), None, 0
-    delta, best = math.inf, math.inf
+    start, inside = _on_some_rows(problem, chunk, units, inside, start, options, tol)
+    point, whole, view, steps = Point.at(problem, chunk, *start[:2]), View.whole(chunk), None, 0
+    delta = math.inf
     for look in range(_OUTER):
-        slopes = slopes_at(problem, whole, point.p)
-        delta = distance(problem.penalty, point.w, slopes.gradient[:-1], float(slopes.gradient[-1]))
+        before, gradient = delta, gradient_at(problem, whole, point.p)
+        delta = _distance(problem, point, gradient)
         if delta <= tol:
             break
-        missed = tempted(problem.penalty, units, point.w, slopes.gradient[:-1]) & ~inside
+        if look == 0:  # the gradient of all rows knows better than any before it
+            inside = _safe(problem, units, point.w, gradient, options)
+        missed = tempted(problem.penalty, units, point.w, gradient[:-1]) & ~inside
         if missed.any():
             inside, view = inside | missed, None
-        elif look > 1 and not delta < 0.9 * best:
+        elif look > 2 and not delta < 0.9 * before:
             break  # as close as rounding allows
-        best = min(best, delta)
         columns = np.sort(units.coordinates(np.flatnonzero(inside)))
-        if look == 0 or 2 * columns.size > problem.n_features:
-            point, steps = advance(
-                problem, whole, units, inside, point, slopes, options, steps
-            ), steps + 1  # fmt: skip
+        if look == 0 or delta <= _NEAR * tol or 2 * columns.size > problem.n_features:
+            careful = _careful(options, chunk, delta, before)
+            point = advance(problem, whole, units, inside, point, gradient, careful, steps)
+            steps += 1
             continue
         view = view or copied_columns(chunk, columns)
         point, taken = _on_copy(problem, view, units, inside, point, options, steps, 0.5 * tol)
@@ -319,23 +387,68 @@ def finish_on(
     return Finished(point, delta, inside, steps)
 
 
+def _safe(
+    problem: Problem, units: Units, w: np.ndarray, gradient: np.ndarray, options: Options
+) -> np.ndarray:
+    """Units that are not zero, or that a gradient stronger by 1 / rho would move."""
+    near = tempted(problem.penalty, units, w, gradient[:-1], options.rho)
+    return units.with_any(w != 0.0) | near
+
+
+def _distance(problem: Problem, point: Point, gradient: np.ndarray) -> float:
+    return distance(problem.penalty, point.w, gradient[:-1], float(gradient[-1]))
+
+
+def _careful(options: Options, chunk: Chunk, delta: float, before: float) -> Options:
+    """All rows for the Hessian where a step on a sample has brought little."""
+    return options if delta < 0.5 * before else options._replace(hessian_rows=chunk.order.size)
+
+
+def _on_some_rows(
+    problem: Problem, chunk: Chunk, units: Units, inside: np.ndarray, start: Start,
+    options: Options, tol: float,
+) -> tuple[Start, np.ndarray]:  # fmt: skip
+    """Better weights and a better manifold by steps on a part of the rows, where they abound.
+
+    Weights that are worse than none are dropped (dual averaging with too long steps leads where
+    the loss has no curvature left), and so are those of many features from few rows.
+    """
+    size = chunk.order.size // _PART
+    abound = size >= max(_LEAST, 4 * np.count_nonzero(inside))
+    size = min(chunk.order.size, max(size, _LEAST))
+    some = View.whole(_drawn(chunk, size, problem.seed, 13))
+    point = Point.at(problem, some.chunk, *start[:2])
+    none = Point.at(problem, some.chunk, np.zeros_like(point.w), start.origin)
+    noisy = chunk.order.size < _ROWS * np.count_nonzero(inside)
+    if noisy or not point.loss + evaluate(problem.penalty, point.w) <= none.loss:
+        point = none
+    for number in range(_FIRST if abound else 0):
+        gradient = gradient_at(problem, some, point.p)
+        if _distance(problem, point, gradient) <= tol:
+            break
+        inside = inside | tempted(problem.penalty, units, point.w, gradient[:-1])
+        point = advance(problem, some, units, inside, point, gradient, options, number)
+    return Start(point.w, point.bias), inside
+
+
 def _on_copy(
     problem: Problem, view: View, units: Units, inside: np.ndarray, point: Point,
     options: Options, first: int, tol: float,
 ) -> tuple[Point, int]:  # fmt: skip
     """Steps on the manifold alone, until it has converged; and how many."""
+    delta = math.inf
     for taken in range(_INNER):
+        before = delta
         looked = looked_at(problem, units, inside, point.w, options, first + taken)
-        slopes = slopes_at(problem, view, point.p, looked)
-        gradient = slopes.gradient
-        near = distance(problem.penalty, point.w, gradient[:-1], float(gradient[-1])) <= tol
-        if near and looked is not None:  # a part of the gradient is no proof
-            slopes = slopes_at(problem, view, point.p)
-            gradient = slopes.gradient
-            near = distance(problem.penalty, point.w, gradient[:-1], float(gradient[-1])) <= tol
-        if near:
+        gradient = gradient_at(problem, view, point.p, looked)
+        delta = _distance(problem, point, gradient)
+        if delta <= tol and looked is not None:  # a part of the gradient is no proof
+            gradient = gradient_at(problem, view, point.p)
+            delta = _distance(problem, point, gradient)
+        if delta <= tol:
             return point, taken
-        point = advance(problem, view, units, inside, point, slopes, options, first + taken)
+        careful = _careful(options, view.chunk, delta, before)
+        point = advance(problem, view, units, inside, point, gradient, careful, first + taken)
     return point, _INNER
 
 

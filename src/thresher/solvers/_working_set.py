@@ -25,7 +25,7 @@ from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
     "Model", "descend_matrix", "is_dense", "matrix_of", "model_of", "step_by_columns",
-    "step_by_matrix", "sweeps_of", "weighted_block",
+    "step_by_matrix", "sweeps_of", "weighted_rows",
 ]  # fmt: skip
 
 _DENSE = 0.25  # share of stored elements from which on rows are taken as dense
@@ -67,6 +67,12 @@ class Model(NamedTuple):
     def bias(self, delta: np.ndarray) -> float:
         """The move of the intercept that goes with a move of the weights."""
         return -self.intercept / self.level - float(self.mean @ delta)
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Of the rows: those that hold the chosen features, in their order."""
+        found = np.flatnonzero(self.place >= 0)
+        return found[np.argsort(self.place[found])]
 
     @property
     def is_far(self) -> bool:
@@ -142,7 +148,18 @@ def _add_sparse_rows(rows, y, weight, order, loss, p, place, matrix):
 
 
 @njit(cache=True, nogil=True)
-def weighted_block(rows, y, weight, order, loss, p, place, mean, block):
+def _weighted_block_of_some(rows, y, weight, order, loss, p, columns, mean, block):
+    """The same of rows that hold every element."""
+    for r in range(order.size):
+        i = order[r]
+        root = math.sqrt(weight[i] * loss.curvature(y[i], p[i]))
+        line = block[r]
+        for a in range(line.size):
+            line[a] = root * (rows.element(i, columns[a]) - mean[a])
+
+
+@njit(cache=True, nogil=True)
+def _weighted_block(rows, y, weight, order, loss, p, place, mean, block):
     """The rows' chosen columns less their means, each row times the root of its curvature."""
     for r in range(order.size):
         i = order[r]
@@ -154,6 +171,17 @@ def weighted_block(rows, y, weight, order, loss, p, place, mean, block):
             spot = place[rows.column(i, k)]
             if spot >= 0:
                 line[spot] = root * (rows.element(i, k) - mean[spot])
+
+
+def weighted_rows(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, block: np.ndarray
+) -> None:
+    """Into ``block``: the chosen columns less their means, rows times the roots of curvatures."""
+    terms = (*chunk, problem.loss, p)
+    if chunk.rows.is_sparse:
+        _weighted_block(*terms, model.place, model.mean, block)
+    else:
+        _weighted_block_of_some(*terms, model.columns, model.mean, block)
 
 
 def model_of(
@@ -221,7 +249,7 @@ def matrix_of(
 
 def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.ndarray:
     """n S, in single precision: it bends the step only, the gradient says where to."""
-    rows, y, weight, order = chunk
+    rows, order = chunk.rows, chunk.order
     size = model.chosen.size
     if not is_dense(rows):
         whole = np.zeros((size + 1, size + 1), np.float64 if model.is_far else np.float32)
@@ -237,7 +265,7 @@ def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.n
     for start in range(0, order.size, _BLOCK):
         part = order[start : start + _BLOCK]
         block = np.empty((part.size, size), np.float32)
-        weighted_block(rows, y, weight, part, problem.loss, p, model.place, model.mean, block)
+        weighted_rows(problem, chunk._replace(order=part), p, model, block)
         S += block.T @ block
     return S
 

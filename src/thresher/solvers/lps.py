@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thresher.functions import LinearFunction
-from thresher.solvers._local import Options, Point, View, advance, looked_at, slopes_at
+from thresher.solvers._local import Options, Point, View, advance, gradient_at, looked_at
 from thresher.solvers._manifold import Units, distance
 from thresher.solvers.base import Chunk, Near, Problem, Solver
-from thresher.solvers.newton import predict
 
 __all__ = ["LPS", "DELTA", "check_options"]
 
@@ -27,6 +26,7 @@ class LPSState(NamedTuple):
     w: np.ndarray
     bias: float
     p: np.ndarray  # predictions of all rows
+    loss: float  # their mean
     step: int
     delta: float  # at w; infinite before the first look
 
@@ -89,12 +89,11 @@ class LPS(Solver):
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> LPSState:
         assert chunk is not None
-        return LPSState(np.zeros(problem.n_features), 0.0, np.zeros(chunk.size), 0, math.inf)
+        return LPSState(*Point.at(problem, chunk, np.zeros(problem.n_features), 0.0), 0, math.inf)
 
     def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> LPSState:
-        w, p = near.coef.astype(np.float64), np.zeros(chunk.size)
-        predict(chunk.rows, chunk.order, w, near.intercept, p)
-        return LPSState(w, near.intercept, p, 0, math.inf)
+        point = Point.at(problem, chunk, near.coef.astype(np.float64), near.intercept)
+        return LPSState(*point, 0, math.inf)
 
     def update(self, problem: Problem, s: LPSState, chunk: Chunk) -> LPSState:
         units, view = Units.of(problem.penalty, problem.n_features), View.whole(chunk)
@@ -102,15 +101,16 @@ class LPS(Solver):
         inside = np.ones(units.pointers.size - 1, np.bool_)
         tol = DELTA if problem.tol is None else problem.tol
         looked = looked_at(problem, units, inside, s.w, options, s.step)
-        slopes = slopes_at(problem, view, s.p, looked)
-        delta = distance(problem.penalty, s.w, slopes.gradient[:-1], float(slopes.gradient[-1]))
+        gradient = gradient_at(problem, view, s.p, looked)
+        delta = distance(problem.penalty, s.w, gradient[:-1], float(gradient[-1]))
         if looked is not None and delta <= tol:  # a part of the gradient is no proof
-            slopes = slopes_at(problem, view, s.p)
-            delta = distance(problem.penalty, s.w, slopes.gradient[:-1], float(slopes.gradient[-1]))
+            gradient = gradient_at(problem, view, s.p)
+            delta = distance(problem.penalty, s.w, gradient[:-1], float(gradient[-1]))
         if delta <= tol:
             return s._replace(step=s.step + 1, delta=delta)
-        point = Point(s.w, s.bias, s.p)
-        point = advance(problem, view, units, inside, point, slopes, options, s.step)
+        point = advance(
+            problem, view, units, inside, Point(s.w, s.bias, s.p, s.loss), gradient, options, s.step
+        )
         return LPSState(*point, s.step + 1, delta)
 
     def finish(self, problem: Problem, state: LPSState) -> LinearFunction:

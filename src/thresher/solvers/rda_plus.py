@@ -23,8 +23,8 @@ from numba import njit
 
 from thresher.functions import LinearFunction
 from thresher.penalties import pattern_of
-from thresher.solvers._identification import Watch, every_of, is_found, watched
-from thresher.solvers._local import Options, finish_on
+from thresher.solvers._identification import Ending, Watch, every_of, watched
+from thresher.solvers._local import Options, Start, finish_on
 from thresher.solvers._manifold import Units, tempted
 from thresher.solvers._manifold_sums import (
     ManifoldSums,
@@ -42,9 +42,11 @@ from thresher.solvers.rda import RDA, DualState
 
 __all__ = ["RDAPlus"]
 
-_STEEP = 0.01  # gamma in units of the mean squared norm of a row
+_STEEP = 0.02  # gamma in units of the mean squared norm of a row
 _UNKNOWN = 1e300  # delta before phase two
 _NEVER = 2**60  # rows
+_FEW = 1000  # rows that phase one sees at least, where there are as many
+_SAMPLE = 2000  # rows that sizes are taken from
 _ONLINE, _LOCAL = 0, 1
 
 
@@ -121,10 +123,11 @@ class RDAPlus(Solver):
         Steps over which the pattern must have been the same.
     rho : float, default=0.85
         Zero units join the manifold if a gradient stronger by 1 / rho would move them; 1: none do.
-    coverage : float, default=1.0
+    coverage : float, default=0.1
         Share of the rows that must have been seen before phase two.
-    online_passes : int, default=2
-        Phase two begins after so many passes, even if the pattern still changes.
+    online_passes : float, default=0.1
+        Phase two begins after so many passes, even if the pattern still changes; in a stream after
+        whole ones.
     batch : int, default=8
         Rows per update of dual averaging.
     newton_threshold : int, default=2000
@@ -139,9 +142,8 @@ class RDAPlus(Solver):
         Where the bias starts.  None: at the best constant of a sample.
     every : int or None, default=None
         Steps between looks at the pattern.  None: as often as costs no more than the steps.
-    enough : int or None, default=None
-        Rows after which phase one may end within a pass.  None: by ``coverage`` where all rows are
-        in memory; a stream ends phase one with a pass.
+    rows : int or None, default=None
+        All rows, where they are in memory; found by itself.
 
     Examples
     --------
@@ -156,15 +158,16 @@ class RDAPlus(Solver):
     gamma: float | None = None
     tau: int = 100
     rho: float = 0.85
-    coverage: float = 1.0
-    online_passes: int = 2
+    coverage: float = 0.1
+    online_passes: float = 0.1
     batch: int = 8
     newton_threshold: int = 2000
     gradient_fraction: float = 1.0
     hessian_rows: int | None = None
     origin: float | None = None
     every: int | None = None
-    enough: int | None = None
+    rows: int | None = None
+    in_parts: bool = False
     loss_needs = frozenset({"curvature"})
     default_penalty = "l1"
     default_passes = 30
@@ -183,12 +186,13 @@ class RDAPlus(Solver):
             raise ValueError(f"RDAPlus: rho must lie in (0, 1], got {self.rho}")
         if not 0.0 < self.coverage <= 1.0:
             raise ValueError(f"RDAPlus: coverage must lie in (0, 1], got {self.coverage}")
-        for name in ("tau", "online_passes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"RDAPlus: {name} must be at least 1, got {getattr(self, name)}")
+        if not self.online_passes > 0.0:
+            raise ValueError(f"RDAPlus: online_passes must be positive, got {self.online_passes}")
+        if self.tau < 1:
+            raise ValueError(f"RDAPlus: tau must be at least 1, got {self.tau}")
 
     def for_stream(self, problem: Problem) -> Solver:
-        return replace(self, enough=_NEVER)
+        return replace(self, rows=None, in_parts=True)
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
         solver = self
@@ -199,8 +203,8 @@ class RDAPlus(Solver):
             solver = replace(solver, gamma=max(_STEEP * norm, 1e-12))
         if self.every is None:
             solver = replace(solver, every=every_of(chunk, self.batch))
-        if self.enough is None:
-            solver = replace(solver, enough=math.ceil(self.coverage * chunk.order.size))
+        if not self.in_parts:
+            solver = replace(solver, rows=int(chunk.order.size))
         if problem.tol is None:
             usual = math.sqrt(slope * norm / problem.n_features)
             problem = replace(problem, tol=max(1e-3 * usual, 1e-300))
@@ -216,16 +220,24 @@ class RDAPlus(Solver):
     def _averaging(self) -> RDA:
         return RDA(gamma=self.gamma or 1.0, batch=self.batch, origin=self.origin or 0.0)
 
+    def _ending(self) -> Ending:
+        """Rows are counted where all of them are known; a stream ends phase one with a pass."""
+        if self.rows is None:
+            return Ending(self.tau, _NEVER, _NEVER)
+        few = min(self.rows, _FEW)
+        enough, most = (math.ceil(s * self.rows) for s in (self.coverage, self.online_passes))
+        return Ending(self.tau, max(enough, few), max(enough, most, few))
+
     # ------------------------------------------------------------ the phases
 
     def update(self, problem: Problem, state: PlusState, chunk: Chunk) -> PlusState:
         if state.phase == _LOCAL:
-            in_parts = self.enough == _NEVER
-            return state.on(added(problem, state.local, chunk), state.delta) if in_parts else state
-        enough = _NEVER if self.enough is None else self.enough
+            if not self.in_parts:
+                return state
+            return state.on(added(problem, state.local, chunk), state.delta)
         dual, watch = watched(
-            self._averaging(), problem, state.dual, state.watch, chunk, self.every or 1, self.tau,
-            enough,
+            self._averaging(), problem, state.dual, state.watch, chunk, self.every or 1,
+            self._ending(),
         )  # fmt: skip
         return state.averaged(dual, watch)
 
@@ -233,23 +245,24 @@ class RDAPlus(Solver):
         self, problem: Problem, state: PlusState, chunk: Chunk | None, done: int,
         planned: int | None,
     ) -> PlusState:  # fmt: skip
-        in_parts = chunk is None or self.enough == _NEVER
+        in_parts = chunk is None or self.in_parts
         if state.phase == _LOCAL and in_parts:
             if state.mass <= 0.0:
                 return state
             units = Units.of(problem.penalty, problem.n_features)
             delta = delta_of(problem, state.local)
             return state.on(stepped(problem, units, state.local), delta)
-        stable = is_found(state.dual, state.watch, self.tau, 1)
-        if state.step == 0 or not (state.phase == _LOCAL or stable or done >= self.online_passes):
+        ending = self._ending()._replace(enough=1)  # a pass is over
+        over = ending.is_reached(state.dual, state.watch) or done >= self.online_passes
+        if state.step == 0 or not (state.phase == _LOCAL or over):
             return state
         if not in_parts:
             assert chunk is not None
             return self._finished(problem, state, chunk)
-        units, inside, (w, bias) = self._manifold(problem, state)
+        units, inside, start = self._manifold(problem, state)
         if np.count_nonzero(inside) > self.newton_threshold:
             return state
-        return state.on(opened(problem, units, inside, w, bias), _UNKNOWN)
+        return state.on(opened(problem, units, inside, start.w, start.bias), _UNKNOWN)
 
     def polish(self, problem: Problem, state: PlusState, chunk: Chunk) -> PlusState:
         """Phase two, where the passes ended before it."""
@@ -259,22 +272,24 @@ class RDAPlus(Solver):
 
     def _manifold(
         self, problem: Problem, state: PlusState
-    ) -> tuple[Units, np.ndarray, tuple[np.ndarray, float]]:
+    ) -> tuple[Units, np.ndarray, Start]:
         """The units that phase two works on, and where it starts from."""
         units = Units.of(problem.penalty, problem.n_features)
         wide = replace(problem, dtype=np.float64)
         if state.phase == _LOCAL:
             w, bias = state.point[:-1], float(state.point[-1])
-            return units, units.with_any(state.inside > 0), (w, bias)
+            return units, units.with_any(state.inside > 0), Start(w, bias, bias)
         w, bias = self._averaging().finish(wide, state.dual)
         mean = state.gradient / state.step
         inside = units.with_any(w != 0.0) | tempted(problem.penalty, units, w, mean, self.rho)
-        return units, inside, (w, float(bias))
+        return units, inside, Start(w, float(bias), self.origin or 0.0)
 
     def _finished(self, problem: Problem, state: PlusState, chunk: Chunk) -> PlusState:
         """Phase two at one go, with all rows in memory."""
         units, inside, start = self._manifold(problem, state)
-        options = Options(self.newton_threshold, self.gradient_fraction, self.hessian_rows)
+        options = Options(
+            self.newton_threshold, self.gradient_fraction, self.hessian_rows, self.rho
+        )
         tol = DELTA if problem.tol is None else problem.tol
         found = finish_on(problem, chunk, units, inside, start, options, tol)
         local = opened(problem, units, found.inside, found.point.w, found.point.bias)
@@ -344,10 +359,14 @@ def _mean_squares(rows, y, weight, order, loss, bias):
 
 
 def _sizes(problem: Problem, chunk: Chunk, bias: float) -> tuple[float, float]:
-    """Mean squared slope and norm over at most some 10,000 evenly spaced rows."""
-    few = chunk._replace(order=chunk.order[:: max(1, chunk.order.size // 10_000)])
-    slope, norm = _mean_squares(*few, problem.loss, bias)
+    """Mean squared slope and norm of a few rows."""
+    slope, norm = _mean_squares(*_few(chunk), problem.loss, bias)
     return float(slope), float(norm)
+
+
+def _few(chunk: Chunk) -> Chunk:
+    """Evenly spaced rows."""
+    return chunk._replace(order=chunk.order[:: max(1, chunk.order.size // _SAMPLE)])
 
 
 def _start_of_bias(problem: Problem, chunk: Chunk) -> float:
@@ -356,6 +375,7 @@ def _start_of_bias(problem: Problem, chunk: Chunk) -> float:
 
     if not problem.fit_intercept:
         return 0.0
+    chunk = _few(chunk)
     if not (chunk.order.size and are_signs(chunk)):
         return origin_of(problem, chunk)
     y, weight = chunk.y[chunk.order], chunk.weight[chunk.order]
