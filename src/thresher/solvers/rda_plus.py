@@ -42,7 +42,7 @@ from thresher.solvers.rda import RDA, DualState
 
 __all__ = ["RDAPlus"]
 
-_STEEP = 0.02  # gamma in units of the mean squared norm of a row
+_STEEP = 0.01  # gamma in units of the mean squared norm of a row
 _UNKNOWN = 1e300  # delta before phase two
 _NEVER = 2**60  # rows
 _FEW = 1000  # rows that phase one sees at least, where there are as many
