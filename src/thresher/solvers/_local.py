@@ -53,7 +53,7 @@ class Options(NamedTuple):
 
     newton_threshold: int
     gradient_fraction: float
-    hessian_rows: int | None
+    hessian_rows: int
     rho: float = 1.0
 
 
@@ -301,7 +301,7 @@ def _hessian_rows(problem: Problem, chunk: Chunk, size: int, options: Options, n
     takes longer than the gradient."""
     n = chunk.order.size
     enough = options.hessian_rows
-    if enough is None:
+    if enough == 0:
         most = max(_FEW * size, int(_BALANCE * n / max(size, 1)))
         enough = max(min(_MANY * size, most), 3000)
         enough = n if 2 * enough > n else enough

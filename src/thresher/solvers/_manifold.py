@@ -23,7 +23,8 @@ from thresher.penalties import Penalty
 
 __all__ = ["Units", "descend_blocks", "distance", "proximal_point", "tempted"]
 
-_SHORT = 1e-6  # of max |w| / max |g|: between what rounding and what curvature take away
+_SHORT = 1e-6  # of max |w| / max |g|: between what rounding and what curvature take away;
+# at zero nothing is rounded, and a step is as short as one likes
 _SWEEPS = 200
 
 
@@ -112,7 +113,7 @@ def tempted(
 def distance(penalty: Penalty, w: np.ndarray, gradient: np.ndarray, slope: float) -> float:
     """delta at w, for the gradient of the mean loss and its ``slope`` along the intercept."""
     reach, force = float(np.max(np.abs(w), initial=0.0)), float(np.max(np.abs(gradient)))
-    step = _SHORT * reach / force if reach > 0.0 and force > 0.0 else 1.0
+    step = _SHORT * reach / force if reach > 0.0 and force > 0.0 else _SHORT**2
     least = (w - proximal_point(penalty, w, gradient, step)) / step
     return math.sqrt((float(least @ least) + slope * slope) / (w.size + 1))
 

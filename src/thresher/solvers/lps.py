@@ -42,8 +42,8 @@ def check_options(solver: Any) -> None:
         raise ValueError(
             f"{name}: gradient_fraction must lie in (0, 1], got {solver.gradient_fraction}"
         )
-    if solver.hessian_rows is not None and solver.hessian_rows < 1:
-        raise ValueError(f"{name}: hessian_rows must be at least 1, got {solver.hessian_rows}")
+    if solver.hessian_rows < 0:
+        raise ValueError(f"{name}: hessian_rows must be at least 0, got {solver.hessian_rows}")
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class LPS(Solver):
     gradient_fraction : float, default=1.0
         Share of the gradient that is taken for a step: non-zero weights, and a random part of the
         others.  Saves time on dense rows only.
-    hessian_rows : int or None, default=None
-        Rows that the Hessian is estimated from.  None: as many as take the time of a gradient, and
+    hessian_rows : int, default=0
+        Rows that the Hessian is estimated from.  0: as many as take the time of a gradient, and
         at least 3000 and 50 for each weight.
 
     Examples
@@ -78,7 +78,7 @@ class LPS(Solver):
 
     newton_threshold: int = 2000
     gradient_fraction: float = 1.0
-    hessian_rows: int | None = None
+    hessian_rows: int = 0
     loss_needs = frozenset({"curvature"})
     default_penalty = "l1"
     streaming = False
@@ -99,7 +99,7 @@ class LPS(Solver):
         units, view = Units.of(problem.penalty, problem.n_features), View.whole(chunk)
         options = Options(self.newton_threshold, self.gradient_fraction, self.hessian_rows)
         inside = np.ones(units.pointers.size - 1, np.bool_)
-        tol = DELTA if problem.tol is None else problem.tol
+        tol = problem.tol or 0.0
         looked = looked_at(problem, units, inside, s.w, options, s.step)
         gradient = gradient_at(problem, view, s.p, looked)
         delta = distance(problem.penalty, s.w, gradient[:-1], float(gradient[-1]))

@@ -43,6 +43,7 @@ from thresher.solvers.rda import RDA, DualState
 __all__ = ["RDAPlus"]
 
 _STEEP = 0.01  # gamma in units of the mean squared norm of a row
+_CLOSE = 1e-4  # delta in units of a usual gradient
 _UNKNOWN = 1e300  # delta before phase two
 _NEVER = 2**60  # rows
 _FEW = 1000  # rows that phase one sees at least, where there are as many
@@ -108,7 +109,7 @@ class RDAPlus(Solver):
     Any penalty with a proximal map, over coordinates or groups, and a smooth loss: what counts as a
     pattern is the penalty's own affair.  ``tol`` is the optimality measure delta: the root mean
     square over all coordinates and the intercept of the subgradient of least norm, in units of the
-    gradient.  Without one it is 1e-3 of a usual gradient, whatever the units.
+    gradient.  Without one it is 1e-4 of a usual gradient, whatever the units.
 
     In a stream (files, ``thresher train``) the first passes are online and each later pass takes
     one Newton step on the manifold, by sums over the rows; ``partial_fit`` is dual averaging.
@@ -135,15 +136,20 @@ class RDAPlus(Solver):
         groups, are proximal gradient steps.  A stream stays online as long as there are more.
     gradient_fraction : float, default=1.0
         Share of the gradient that is taken for a local step (dense rows in memory).
-    hessian_rows : int or None, default=None
-        Rows that the Hessian is estimated from, in memory.  None: as many as take the time of a
+    hessian_rows : int, default=0
+        Rows that the Hessian is estimated from, in memory.  0: as many as take the time of a
         gradient, and at least 3000 and 50 for each weight.
     origin : float or None, default=None
         Where the bias starts.  None: at the best constant of a sample.
+    goal : float, default=0.0
+        delta at which it has converged.  0: the tolerance that was asked for, else 1e-4 of a usual
+        gradient.
     every : int or None, default=None
         Steps between looks at the pattern.  None: as often as costs no more than the steps.
     rows : int or None, default=None
         All rows, where they are in memory; found by itself.
+    in_parts : bool, default=False
+        Rows come in parts, never all together; found by itself.
 
     Examples
     --------
@@ -163,8 +169,9 @@ class RDAPlus(Solver):
     batch: int = 8
     newton_threshold: int = 2000
     gradient_fraction: float = 1.0
-    hessian_rows: int | None = None
+    hessian_rows: int = 0
     origin: float | None = None
+    goal: float = 0.0
     every: int | None = None
     rows: int | None = None
     in_parts: bool = False
@@ -186,6 +193,8 @@ class RDAPlus(Solver):
             raise ValueError(f"RDAPlus: rho must lie in (0, 1], got {self.rho}")
         if not 0.0 < self.coverage <= 1.0:
             raise ValueError(f"RDAPlus: coverage must lie in (0, 1], got {self.coverage}")
+        if not 0.0 <= self.goal < math.inf:
+            raise ValueError(f"RDAPlus: goal must be at least 0, got {self.goal}")
         if not self.online_passes > 0.0:
             raise ValueError(f"RDAPlus: online_passes must be positive, got {self.online_passes}")
         if self.tau < 1:
@@ -205,9 +214,10 @@ class RDAPlus(Solver):
             solver = replace(solver, every=every_of(chunk, self.batch))
         if not self.in_parts:
             solver = replace(solver, rows=int(chunk.order.size))
-        if problem.tol is None:
+        if self.goal == 0.0:
             usual = math.sqrt(slope * norm / problem.n_features)
-            problem = replace(problem, tol=max(1e-3 * usual, 1e-300))
+            goal = _CLOSE * usual if problem.tol is None else problem.tol
+            solver = replace(solver, goal=max(goal, 1e-300))
         return solver, problem
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> PlusState:
@@ -290,8 +300,7 @@ class RDAPlus(Solver):
         options = Options(
             self.newton_threshold, self.gradient_fraction, self.hessian_rows, self.rho
         )
-        tol = DELTA if problem.tol is None else problem.tol
-        found = finish_on(problem, chunk, units, inside, start, options, tol)
+        found = finish_on(problem, chunk, units, inside, start, options, self.goal or DELTA)
         local = opened(problem, units, found.inside, found.point.w, found.point.bias)
         # No sums are to come: an empty Hessian says so.
         return state.on(local._replace(hessian=np.zeros((0, 0))), found.delta)
@@ -310,7 +319,7 @@ class RDAPlus(Solver):
         return delta_of(problem, state.local) if state.mass > 0.0 else state.delta
 
     def is_done(self, problem: Problem, state: PlusState, residual: float) -> bool:
-        return residual <= (DELTA if problem.tol is None else problem.tol)
+        return residual <= (self.goal or DELTA)
 
     def merge(self, problem: Problem, states: Any, base: PlusState, weights: Any) -> PlusState:
         """Phase one: sums of gradients and steps add up, as RDA's do; of several shards nobody has
