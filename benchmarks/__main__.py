@@ -15,6 +15,7 @@ CLAIMS = {
     "peer_table": "All peers",
     "online_epoch": "One online epoch",
     "sparse_models": "Sparse models",
+    "manifold": "RDA+: identify, then finish",
     "defaults": "Untuned defaults",
     "startup": "First fit and memory",
     "reading": "Reading files and learning from them",

@@ -28,6 +28,7 @@ from reproduction import (  # noqa: E402
     confidence,
     fixed_size,
     hyperplanes,
+    manifold,
     matchings,
     noise,
     orderings,
@@ -64,6 +65,9 @@ EXPERIMENTS = {
         "Confidence-weighted learning in shards", confidence.run, confidence.ABSENT
     ),
     "asset": Experiment("ASSET: stochastic steps on a kernel machine", asset.run, asset.ABSENT),
+    "manifold": Experiment(
+        "RDA+: manifolds identified while learning", manifold.run, manifold.ABSENT
+    ),
     "clustering": Experiment(
         "Stochastic k-means with sparse centres", clustering.run, clustering.ABSENT
     ),
@@ -77,9 +81,10 @@ HEAD = """\
 
 Our results beside those printed in three PhD theses: V. Jumutc's (KU Leuven, 2016), chapters 3 to
 5; N. Djuric's (Temple University, 2014), chapters 2 to 6; S. Lee's (University of
-Wisconsin-Madison), chapter 3. This file is written by `make reproduce` (`python -m reproduction`);
-`--runs 50` repeats the published number of splits where a section does not set a limit of its own,
-`--only NAME` renews some sections and keeps the others. Every section ends with the options, the
+Wisconsin-Madison), chapters 2 and 3. This file is written by `make reproduce`
+(`python -m reproduction`); `--runs 50` repeats the published number of splits where a section does
+not set a limit of its own, `--only NAME` renews some sections and keeps the others. Every section
+ends with the options, the
 versions and the day of its run (sections without a day are older than that custom), and with the
 published rows that it lacks. Other chapters of the theses are about methods that the package does
 not have (support novelty detection, semi-supervised and spectral clustering, primal-dual and

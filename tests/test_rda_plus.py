@@ -108,7 +108,8 @@ def test_units_of_groups():
 def test_the_optimum_is_that_of_proximal_newton(solver, name):
     problem = problem_of(PENALTIES[name], tol=1e-9)
     found = learned(solver, problem, weight=WEIGHT, passes=40)
-    best = learned(ProximalNewton(), problem_of(PENALTIES[name], tol=1e-15), weight=WEIGHT, passes=60)
+    exact = problem_of(PENALTIES[name], tol=1e-15)
+    best = learned(ProximalNewton(), exact, weight=WEIGHT, passes=60)
     assert found.status.name == "CONVERGED"
     np.testing.assert_allclose(found.coef, best.coef, atol=1e-6)
     assert np.array_equal(found.coef == 0.0, best.coef == 0.0)
@@ -255,8 +256,10 @@ def test_merged_shards_take_the_newton_steps_of_one_stream():
 
 
 def test_partial_fit_is_dual_averaging():
-    plus = LinearClassifier("logistic", penalty="l1", alpha=0.02, solver=RDAPlus(gamma=3.0, origin=0.0))
-    plain = LinearClassifier("logistic", penalty="l1", alpha=0.02, solver=RDA(gamma=3.0, batch=8, origin=0.0))
+    plus, plain = (
+        LinearClassifier("logistic", penalty="l1", alpha=0.02, solver=solver)
+        for solver in (RDAPlus(gamma=3.0, origin=0.0), RDA(gamma=3.0, batch=8, origin=0.0))
+    )
     for part in np.array_split(np.arange(N), 5):
         for model in (plus, plain):
             model.partial_fit(X[part], SIGNS[part], classes=[-1.0, 1.0])

@@ -19,13 +19,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from thresher._random import generator
-from thresher._rows import as_rows
 from thresher.penalties import evaluate
 from thresher.solvers._dense_columns import step_by_dense_columns
 from thresher.solvers._manifold import Units, descend_blocks, distance, proximal_point, tempted
+from thresher.solvers._views import View, copied_columns, gradient_at, predicted
 from thresher.solvers._working_set import (
     is_dense,
     matrix_of,
@@ -34,9 +33,9 @@ from thresher.solvers._working_set import (
     step_by_matrix,
 )
 from thresher.solvers.base import Chunk, Problem
-from thresher.solvers.newton import predict, shifted_loss
+from thresher.solvers.newton import shifted_loss
 
-__all__ = ["Finished", "Options", "Point", "Start", "View", "advance", "finish_on", "gradient_at"]
+__all__ = ["Finished", "Options", "Point", "Start", "advance", "finish_on", "looked_at"]
 
 _INNER, _OUTER = 30, 30  # steps on a copy before the next look at all features; such looks
 _BALANCE = 16.0  # multiplications in a matrix product that take the time of one outside
@@ -67,34 +66,15 @@ class Point(NamedTuple):
 
     @classmethod
     def at(cls, problem: Problem, chunk: Chunk, w: np.ndarray, bias: float) -> Point:
-        p = _predicted(View.whole(chunk), w, bias)
+        p = predicted(View.whole(chunk), w, bias)
         return cls(w, bias, p, _mean_loss(problem, chunk, p, p, 0.0))
 
 
-def _mean_loss(
-    problem: Problem, chunk: Chunk, p: np.ndarray, along: np.ndarray, t: float
-) -> float:
+def _mean_loss(problem: Problem, chunk: Chunk, p: np.ndarray, along: np.ndarray, t: float) -> float:
     """At the predictions p + t along."""
     _, y, weight, order = chunk
     total = shifted_loss(y, weight, order, problem.loss, p, along, t)
     return float(total) / float(np.sum(weight[order]))
-
-
-class View(NamedTuple):
-    """Rows of which only some columns are there, and which features these are."""
-
-    chunk: Chunk
-    columns: np.ndarray
-
-    @classmethod
-    def whole(cls, chunk: Chunk) -> View:
-        return cls(chunk, np.arange(chunk.rows.shape[1]))
-
-    def places(self, features: np.ndarray) -> np.ndarray:
-        """Columns that hold some features."""
-        if self.columns.size and self.columns[-1] == self.columns.size - 1:
-            return features
-        return np.searchsorted(self.columns, features)
 
 
 class Start(NamedTuple):
@@ -110,125 +90,6 @@ class Finished(NamedTuple):
     delta: float
     inside: np.ndarray  # units of the manifold
     steps: int
-
-
-# ---------------------------------------------------------------- gradients and columns
-
-
-@njit(cache=True, nogil=True)
-def _gradient(rows, y, weight, order, loss, p, gradient):
-    """Sums of slope x, and of slopes."""
-    total = 0.0
-    for r in range(order.size):
-        i = order[r]
-        slope = weight[i] * loss.deriv(y[i], p[i])
-        if slope != 0.0:
-            total += slope
-            rows.add(i, slope, gradient)
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _gradient_of_some(rows, y, weight, order, loss, p, columns, gradient):
-    """The same for some columns of rows that hold every element."""
-    total = 0.0
-    for r in range(order.size):
-        i = order[r]
-        slope = weight[i] * loss.deriv(y[i], p[i])
-        total += slope
-        for a in range(columns.size):
-            gradient[a] += slope * rows.element(i, columns[a])
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _copy_dense(rows, columns, out):
-    for i in range(out.shape[0]):
-        for a in range(columns.size):
-            out[i, a] = rows.element(i, columns[a])
-
-
-@njit(cache=True, nogil=True)
-def _count_kept(rows, place, pointers):
-    for i in range(pointers.size - 1):
-        count = 0
-        for k in range(rows.start(i), rows.stop(i)):
-            if place[rows.column(i, k)] >= 0:
-                count += 1
-        pointers[i + 1] = pointers[i] + count
-
-
-@njit(cache=True, nogil=True)
-def _copy_kept(rows, place, pointers, indices, data):
-    for i in range(pointers.size - 1):
-        at = pointers[i]
-        for k in range(rows.start(i), rows.stop(i)):
-            spot = place[rows.column(i, k)]
-            if spot >= 0:
-                indices[at] = spot
-                data[at] = rows.element(i, k)
-                at += 1
-
-
-def _predicted(view: View, w: np.ndarray, bias: float) -> np.ndarray:
-    """w.x + b of all rows."""
-    if not np.any(w):
-        return np.full(view.chunk.size, bias)
-    p = np.zeros(view.chunk.size)
-    predict(view.chunk.rows, view.chunk.order, w[view.columns], bias, p)
-    return p
-
-
-def _drawn(chunk: Chunk, size: int, *counters: int) -> Chunk:
-    """About so many random rows, none twice."""
-    spots = np.unique(generator(*counters).integers(chunk.order.size, size=size))
-    return chunk._replace(order=chunk.order[spots])
-
-
-def copied_columns(chunk: Chunk, columns: np.ndarray) -> View:
-    """The rows with these columns (in ascending order) only, in memory of their own."""
-    rows = chunk.rows
-    if not rows.is_sparse:
-        out = np.empty((rows.shape[0], columns.size), rows.dtype)
-        _copy_dense(rows, columns, out)
-        return View(chunk._replace(rows=as_rows(out)), columns)
-    from scipy.sparse import csr_matrix
-
-    place = np.full(rows.shape[1], -1, np.int64)
-    place[columns] = np.arange(columns.size)
-    pointers = np.zeros(rows.shape[0] + 1, np.int64)
-    _count_kept(rows, place, pointers)
-    small = np.int32 if pointers[-1] < 2**31 else np.int64
-    indices, data = np.empty(pointers[-1], small), np.empty(pointers[-1], rows.dtype)
-    _copy_kept(rows, place, pointers, indices, data)
-    shape = (rows.shape[0], columns.size)
-    thin = csr_matrix((data, indices, pointers.astype(small)), shape=shape)
-    return View(chunk._replace(rows=as_rows(thin)), columns)
-
-
-def gradient_at(
-    problem: Problem, view: View, p: np.ndarray, features: np.ndarray | None = None
-) -> np.ndarray:
-    """Of the mean loss at predictions p, all features and then the intercept.
-
-    Zero for those that the view lacks, and for all but ``features`` where they are given.
-    """
-    chunk = view.chunk
-    gradient = np.zeros(problem.n_features + 1)
-    if features is None or chunk.rows.is_sparse:
-        found = np.zeros(view.columns.size)
-        total = _gradient(*chunk, problem.loss, p, found)
-        gradient[view.columns] = found
-        if features is not None:
-            found = gradient[features]
-            gradient[:] = 0.0
-            gradient[features] = found
-    else:
-        found = np.zeros(features.size)
-        total = _gradient_of_some(*chunk, problem.loss, p, view.places(features), found)
-        gradient[features] = found
-    gradient[-1] = total if problem.fit_intercept else 0.0
-    return gradient / float(np.sum(chunk.weight[chunk.order]))
 
 
 # ---------------------------------------------------------------- steps
@@ -262,7 +123,7 @@ def _reduced(
     """Units that are not zero, and those that want to leave it most: at most twice as many."""
     active = units.with_any(w != 0.0)
     entering = np.flatnonzero(tempted(problem.penalty, units, w, gradient[:-1]) & inside)
-    room = max(_ROOM, 2 * np.count_nonzero(active))
+    room = max(_ROOM, 2 * int(np.count_nonzero(active)))
     if entering.size > room:
         moves = np.abs(proximal_point(problem.penalty, np.zeros_like(w), gradient[:-1], 1.0))
         pull = np.maximum.reduceat(moves[units.order], units.pointers[:-1])[entering]
@@ -296,7 +157,15 @@ def _minimum(
     return target, model.bias(target - w) if problem.fit_intercept else 0.0
 
 
-def _hessian_rows(problem: Problem, chunk: Chunk, size: int, options: Options, number: int) -> Chunk:
+def _drawn(chunk: Chunk, size: int, *counters: int) -> Chunk:
+    """About so many random rows, none twice."""
+    spots = np.unique(generator(*counters).integers(chunk.order.size, size=size))
+    return chunk._replace(order=chunk.order[spots])
+
+
+def _hessian_rows(
+    problem: Problem, chunk: Chunk, size: int, options: Options, number: int
+) -> Chunk:
     """Rows for a Hessian of this size: enough for a step that gains a digit or two, unless that
     takes longer than the gradient."""
     n = chunk.order.size
@@ -316,7 +185,7 @@ def _searched(
 ) -> Point | None:  # fmt: skip
     """As far towards ``end`` as the objective falls as promised; None where it never does."""
     away = end - point.w
-    along = _predicted(view, away, bias)
+    along = predicted(view, away, bias)
     before = evaluate(problem.penalty, point.w)
     promised = float(gradient[:-1] @ away + gradient[-1] * bias)
     promised += evaluate(problem.penalty, end) - before
@@ -333,8 +202,9 @@ def _searched(
 
 
 def _prox_step(
-    problem: Problem, view: View, inside: np.ndarray, units: Units, point: Point, gradient: np.ndarray
-) -> Point:
+    problem: Problem, view: View, inside: np.ndarray, units: Units, point: Point,
+    gradient: np.ndarray,
+) -> Point:  # fmt: skip
     """Proximal gradient: the longest step that the objective falls by, found by doubling mu."""
     marked = np.zeros(problem.n_features + 1, np.bool_)
     marked[units.coordinates(np.flatnonzero(inside))] = True
@@ -414,7 +284,7 @@ def _on_some_rows(
     the loss has no curvature left), and so are those of many features from few rows.
     """
     size = chunk.order.size // _PART
-    abound = size >= max(_LEAST, 4 * np.count_nonzero(inside))
+    abound = size >= max(_LEAST, 4 * int(np.count_nonzero(inside)))
     size = min(chunk.order.size, max(size, _LEAST))
     some = View.whole(_drawn(chunk, size, problem.seed, 13))
     point = Point.at(problem, some.chunk, *start[:2])
@@ -463,7 +333,7 @@ def looked_at(
         return None
     active = units.with_any(w != 0.0)
     others = np.flatnonzero(inside & ~active)
-    size = math.ceil(options.gradient_fraction * np.count_nonzero(inside)) - np.count_nonzero(active)
-    size = min(max(size, 1), others.size)
+    wanted = math.ceil(options.gradient_fraction * int(np.count_nonzero(inside)))
+    size = min(max(wanted - int(np.count_nonzero(active)), 1), others.size)
     drawn = generator(problem.seed, 12, number).choice(others, size, replace=False)
     return np.sort(units.coordinates(np.concatenate([np.flatnonzero(active), drawn])))

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thresher.penalties import evaluate
-from thresher.solvers._local import copied_columns
 from thresher.solvers._manifold import Units, descend_blocks, distance, tempted
 from thresher.solvers._system import whole_hessian
+from thresher.solvers._views import copied_columns
 from thresher.solvers._working_set import descend_matrix
 from thresher.solvers.base import Chunk, Problem
 from thresher.solvers.newton import derivatives, predict
 from thresher.solvers.summed_newton import reduced_model
 
-__all__ = ["ManifoldSums", "added", "delta_of", "opened", "stepped"]
+__all__ = ["ManifoldSums", "added", "added_up", "delta_of", "opened", "stepped"]
 
 
 class ManifoldSums(NamedTuple):
@@ -61,7 +61,7 @@ def opened(
 
 def added(problem: Problem, s: ManifoldSums, chunk: Chunk) -> ManifoldSums:
     """With the sums of some more rows."""
-    rows, y, weight, order = chunk
+    rows, weight, order = chunk.rows, chunk.weight, chunk.order
     p, columns = np.zeros(chunk.size), s.columns
     predict(rows, order, s.point[:-1], s.point[-1], p)
     gradient = np.zeros_like(s.sums)

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thresher.functions import LinearFunction
-from thresher.solvers._local import Options, Point, View, advance, gradient_at, looked_at
+from thresher.solvers._local import Options, Point, advance, looked_at
 from thresher.solvers._manifold import Units, distance
+from thresher.solvers._views import View, gradient_at
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 
-__all__ = ["LPS", "DELTA", "check_options"]
+__all__ = ["DELTA", "LPS", "check_options"]
 
 DELTA = 1e-4  # at which to end where no tolerance is given
 

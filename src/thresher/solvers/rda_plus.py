@@ -280,9 +280,7 @@ class RDAPlus(Solver):
             return state
         return self._finished(problem, state, chunk)
 
-    def _manifold(
-        self, problem: Problem, state: PlusState
-    ) -> tuple[Units, np.ndarray, Start]:
+    def _manifold(self, problem: Problem, state: PlusState) -> tuple[Units, np.ndarray, Start]:
         """The units that phase two works on, and where it starts from."""
         units = Units.of(problem.penalty, problem.n_features)
         wide = replace(problem, dtype=np.float64)
