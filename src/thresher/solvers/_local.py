@@ -23,7 +23,14 @@ import numpy as np
 from thresher._random import generator
 from thresher.penalties import evaluate
 from thresher.solvers._dense_columns import step_by_dense_columns
-from thresher.solvers._manifold import Units, descend_blocks, distance, proximal_point, tempted
+from thresher.solvers._manifold import (
+    Units,
+    descend_blocks,
+    distance,
+    proximal_point,
+    strongest,
+    tempted,
+)
 from thresher.solvers._views import View, copied_columns, gradient_at, predicted
 from thresher.solvers._working_set import (
     is_dense,
@@ -124,10 +131,7 @@ def _reduced(
     active = units.with_any(w != 0.0)
     entering = np.flatnonzero(tempted(problem.penalty, units, w, gradient[:-1]) & inside)
     room = max(_ROOM, 2 * int(np.count_nonzero(active)))
-    if entering.size > room:
-        moves = np.abs(proximal_point(problem.penalty, np.zeros_like(w), gradient[:-1], 1.0))
-        pull = np.maximum.reduceat(moves[units.order], units.pointers[:-1])[entering]
-        entering = entering[np.argpartition(pull, -room)[-room:]]
+    entering = strongest(problem.penalty, units, gradient[:-1], entering, room)
     active[entering] = True
     return np.flatnonzero(active)
 

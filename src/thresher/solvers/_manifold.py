@@ -21,7 +21,7 @@ from numba import njit
 
 from thresher.penalties import Penalty
 
-__all__ = ["Units", "descend_blocks", "distance", "proximal_point", "tempted"]
+__all__ = ["Units", "descend_blocks", "distance", "proximal_point", "strongest", "tempted"]
 
 _SHORT = 1e-6  # of max |w| / max |g|: between what rounding and what curvature take away;
 # at zero nothing is rounded, and a step is as short as one likes
@@ -108,6 +108,19 @@ def tempted(
     """Zero units that a gradient stronger by 1 / rho would move: for l1, |g_j| > rho lambda."""
     moved = proximal_point(penalty, np.zeros_like(w), gradient / rho, 1.0) != 0.0
     return units.with_any(moved) & ~units.with_any(w != 0.0)
+
+
+def strongest(
+    penalty: Penalty, units: Units, gradient: np.ndarray, candidates: np.ndarray, room: int
+) -> np.ndarray:
+    """Of zero units, given by their numbers, those that the gradient would move furthest."""
+    if candidates.size <= room:
+        return candidates
+    if room <= 0:
+        return candidates[:0]
+    moves = np.abs(proximal_point(penalty, np.zeros_like(gradient), gradient, 1.0))
+    pull = np.maximum.reduceat(moves[units.order], units.pointers[:-1])[candidates]
+    return candidates[np.argpartition(pull, -room)[-room:]]
 
 
 def distance(penalty: Penalty, w: np.ndarray, gradient: np.ndarray, slope: float) -> float:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thresher.penalties import evaluate
-from thresher.solvers._manifold import Units, descend_blocks, distance, tempted
+from thresher.solvers._manifold import Units, descend_blocks, distance, strongest, tempted
 from thresher.solvers._system import whole_hessian
 from thresher.solvers._views import copied_columns
 from thresher.solvers._working_set import descend_matrix
@@ -82,8 +82,11 @@ def delta_of(problem: Problem, s: ManifoldSums) -> float:
     return distance(problem.penalty, s.point[:-1], s.sums[:-1] / s.mass, slope)
 
 
-def stepped(problem: Problem, units: Units, s: ManifoldSums) -> ManifoldSums:
-    """Keep the point if it kept what was promised, and go on from it; else half the way back."""
+def stepped(problem: Problem, units: Units, s: ManifoldSums, most: int) -> ManifoldSums:
+    """Keep the point if it kept what was promised, and go on from it; else half the way back.
+
+    The manifold grows to ``most`` units at most.
+    """
     value = s.value / s.mass + evaluate(problem.penalty, s.point[:-1])
     promised = s.best + 1e-3 * s.length * s.slope + 1e-14 * abs(s.best)
     if s.best >= 0.0 and not value <= promised and s.length > 1e-12:
@@ -97,8 +100,12 @@ def stepped(problem: Problem, units: Units, s: ManifoldSums) -> ManifoldSums:
     penalties = evaluate(problem.penalty, target[:-1]) - evaluate(problem.penalty, s.point[:-1])
     slope = float(gradient @ direction) + penalties
     # Units that the manifold missed join it for the next Hessian.
-    missed = tempted(problem.penalty, units, s.point[:-1], gradient[:-1])
-    inside = np.maximum(s.inside, _mask(problem, units, missed))
+    before = units.with_any(s.inside > 0)
+    missed = tempted(problem.penalty, units, s.point[:-1], gradient[:-1]) & ~before
+    room = most - int(np.count_nonzero(before))
+    joining = strongest(problem.penalty, units, gradient[:-1], np.flatnonzero(missed), room)
+    before[joining] = True
+    inside = _mask(problem, units, before)
     return _emptied(s._replace(
         point=target, inside=inside, kept=s.point.copy(), best=value, direction=direction,
         slope=slope, length=1.0,

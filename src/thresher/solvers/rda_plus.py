@@ -261,7 +261,7 @@ class RDAPlus(Solver):
                 return state
             units = Units.of(problem.penalty, problem.n_features)
             delta = delta_of(problem, state.local)
-            return state.on(stepped(problem, units, state.local), delta)
+            return state.on(stepped(problem, units, state.local, self.newton_threshold), delta)
         ending = self._ending()._replace(enough=1)  # a pass is over
         over = ending.is_reached(state.dual, state.watch) or done >= self.online_passes
         if state.step == 0 or not (state.phase == _LOCAL or over):
