@@ -3,12 +3,12 @@ abound and the solution is sparse, and never more than 1.2 times slower elsewher
 
 l1-penalised logistic regression with a free intercept, strengths as fractions of the smallest one
 with an empty model.  delta is the root mean square over all coordinates of the subgradient of least
-norm, in units of the gradient: 1e-4 as published, and 1e-3 of the strength where that is less (text
-and small features, whose gradients are smaller than 1e-4 to begin with).  *Batch* is proximal
-Newton from zero; it is charged with its iterations until delta is reached, and not with looking.
-RDA+ is charged with everything: its choices on a sample, both phases, and the last look at all
-coordinates.  MNIST has raw pixels, as published; covtype is standardised.  CPU seconds, the best of
-three in turn.
+norm, in units of the gradient: 1e-4 as published, and where 1e-3 of the strength is less, that (on
+text gradients are smaller than 1e-4 to begin with); both for the two sets that the claim names.
+*Batch* is proximal Newton from zero; it is charged with its iterations until delta is reached, and
+not with looking.  RDA+ is charged with everything: its choices on a sample, both phases, and the
+last look at all coordinates.  MNIST has raw pixels, as published; covtype is standardised.  CPU
+seconds, the best of three in turn.
 
 *Defaults* (step size of phase one, share of the rows that it sees): chosen by the geometric mean of
 the ratios over ten sets and two strengths, each set judged by what was best on the others.  For all
@@ -34,6 +34,7 @@ from thresher.solvers._manifold import distance
 from thresher.solvers._views import View, gradient_at
 from thresher.solvers.auto import largest_useful_strength
 
+PUBLISHED, RELATIVE = 1e-4, 1e-3  # delta; in units of the strength
 FRACTIONS = (0.3, 0.1, 0.03, 0.01)
 #: sets where rows abound, and the others
 MANY = ("mnist even/odd", "covtype")
@@ -53,8 +54,11 @@ def run(names: list[str] | None = None) -> str:
         base = Problem(Logistic(), L1(1.0), X.shape[1], dtype=X.dtype)
         largest = largest_useful_strength(base, chunk)
         for fraction in FRACTIONS:
-            lines.append(_line(name, base, chunk, fraction, fraction * largest))
-            print("  ".join(str(cell) for cell in lines[-1]), flush=True)
+            strength = fraction * largest
+            tight = min(PUBLISHED, RELATIVE * strength)
+            for goal in sorted({tight, PUBLISHED if name in MANY else tight}, reverse=True):
+                lines.append(_line(name, base, chunk, fraction, strength, goal))
+                print("  ".join(str(cell) for cell in lines[-1]), flush=True)
     header = ["set", "rows x features", "fraction", "delta", "non-zeros", "manifold", "iterations",
               "batch", "RDA+", "RDA+, first", "ratio", "as claimed"]  # fmt: skip
     return (__doc__ or "").strip() + "\n\n" + table(header, lines)
@@ -78,8 +82,9 @@ def load(name: str) -> tuple[Any, np.ndarray]:
     return X, np.where(y == np.max(y), 1.0, -1.0)
 
 
-def _line(name: str, base: Problem, chunk: Any, fraction: float, strength: float) -> list[Any]:
-    goal = min(1e-4, 1e-3 * strength)
+def _line(
+    name: str, base: Problem, chunk: Any, fraction: float, strength: float, goal: float
+) -> list[Any]:
     problem = replace(base, penalty=L1(strength), tol=goal)
     solver, plus = ProximalNewton(), RDAPlus()
     iterations = _iterations(solver, problem, chunk, goal)

@@ -28,7 +28,7 @@ from thresher.solvers.newton import predict
 from thresher.solvers.stream import Facts, Stream
 
 PERMUTATIONS, MOST_STEPS = 100, 200_000
-GAMMA = 5000.0  # as printed, where the proximal term is ||w||^2: ours is half of that
+GAMMA = 5000.0  # as printed, for the proximal term ||w||^2; for ours, half of it, twice that
 SHARES = np.geomspace(0.9, 0.3, 3)  # of the largest strength
 SEEDS = 5  # of the comparison at equal times
 LAMBDAS = (10.0, 1.0, 0.1, 0.01)
@@ -39,10 +39,10 @@ ABSENT = [
     Absent("Glass", "Table 2.1", folder="glass"),
     Absent("Arrhythmia", "Table 2.1", folder="arrhythmia"),
     Absent("Pageblock", "Table 2.1", folder="pageblock"),
-    Absent("λ between those shown, 100 seeds", "Figures 2.2 to 2.5",
+    Absent("λ between those shown, 100 seeds", "section 2.6, figures",
            "4 of the 7 λ, 5 seeds; published as curves, so that there are no numbers to compare"),
-    Absent("sparsity patterns as images", "Figure 2.6", "not drawn"),
-    Absent("training sizes 20k and 40k, a fourth Hessian sample, 50 draws", "Figure 2.7",
+    Absent("sparsity patterns as images", "section 2.6, figures", "not drawn"),
+    Absent("training sizes 20k and 40k, a fourth Hessian sample, 50 draws", "section 2.6, figures",
            "3 of 5 sizes, 3 of 4 samples, 3 draws"),
 ]  # fmt: skip
 
@@ -102,14 +102,14 @@ REMARKS = """\
 - Published in words for equal times: only RDA+ reaches 1e-4; RDA is nearer than SGD and TG, and
   sparser, with more non-zeros than RDA+ at λ ≤ 1; raw iterates are sparser than averages; averaged
   SGD and TG have lower errors at λ ≥ 1 but are dense; LPS takes about four times as long. All but
-  the last hold here, with two exceptions: LPS also gets there in the time of RDA+ at some λ, and
-  at the smallest λ SGD is as near as RDA.
+  the last hold here, but for this: LPS gets there in the time of RDA+ at the largest λ, RDA is
+  hardly nearer than SGD at the smallest, and at λ = 1 the error of averaged TG is higher.
 - Published for the scaling: LPS best at gf = 0.2, and twice as slow as RDA+ with equal settings;
-  gf = 1, hs = 10000 ten times slower. Here LPS is 1.1 to 2.3 times slower at gf = 0.2 only. With
-  the whole gradient it is faster than RDA+ as published, which must see every row first: our LPS is
-  a better solver than the published one (its Newton steps minimise the model with the penalty, and
-  gain a digit or two each), rows lie one after the other, so that a part of the gradient saves
-  little, and Hessians are made by BLAS. That is why our defaults see a tenth of the rows online."""
+  gf = 1, hs = 10000 ten times slower. Here LPS is 1.3 to 2.4 times slower at gf = 0.2, about equal
+  at 0.6, and with the whole gradient faster than RDA+ as published, which must see every row first.
+  Likely reasons, not tested one by one: Newton steps of our LPS minimise the model with the
+  penalty; rows lie one after the other, so that a part of the gradient saves little; Hessians are
+  made by BLAS. `solver="rda_plus"` by default sees a tenth of the rows online."""
 
 
 def run(settings: Settings) -> str:
