@@ -51,7 +51,6 @@ _ROOM = 32  # units that may leave zero together, where few have
 _ROWS = 10  # for each unit of the manifold: with fewer the weights of dual averaging are noise
 _LEAST = 2000  # rows of such a part
 _NEAR = 20.0  # times the tolerance: one more step is enough, and a copy would not pay
-_MORE = 8  # times the rows of a Hessian that did not do
 _PART, _FIRST = 8, 2  # steps are first taken on one of so many rows, and so many of them
 
 
@@ -111,21 +110,17 @@ def advance(
     step."""
     chosen = _reduced(problem, units, inside, point.w, gradient)
     features = units.coordinates(chosen)
-    chunk, whole = view.chunk, view.chunk.order.size
-    rows = _hessian_rows(problem, chunk, features.size, options, number).order.size
-    # A Hessian of a sample may lack curvature where features are rare: then more rows are taken.
-    while units.are_single or features.size <= options.newton_threshold:
-        mine = options._replace(hessian_rows=rows)
+    every = options._replace(hessian_rows=view.chunk.order.size)
+    # A Hessian of a sample may lack curvature where features are rare: then all rows are taken.
+    for mine, shortest in ((options, 0.1), (every, 1e-12)):
+        if not units.are_single and features.size > options.newton_threshold:
+            break
         target, bias = _minimum(problem, view, units, chosen, point, gradient, mine, number)
         end = point.w.copy()
         end[features] = target
-        shortest = 0.1 if rows < whole else 1e-12
         found = _searched(problem, view, point, gradient, end, bias, shortest)
         if found is not None:
             return found
-        if rows >= whole:
-            break
-        rows = min(_MORE * rows, whole)
     return _prox_step(problem, view, inside, units, point, gradient)
 
 
