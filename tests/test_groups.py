@@ -308,7 +308,7 @@ def test_three_of_twenty_groups_are_found():
 # ---------------------------------------------------------------- who takes them
 
 
-TAKES = {"rda"}
+TAKES = {"lps", "rda", "rda_plus"}
 
 
 @pytest.mark.parametrize("name", READY)
