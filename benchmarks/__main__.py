@@ -16,6 +16,7 @@ CLAIMS = {
     "online_epoch": "One online epoch",
     "sparse_models": "Sparse models",
     "groups": "Groups of features",
+    "manifold": "RDA+: identify, then finish",
     "defaults": "Untuned defaults",
     "startup": "First fit and memory",
     "reading": "Reading files and learning from them",

@@ -29,6 +29,7 @@ from reproduction import (  # noqa: E402
     cuts,
     fixed_size,
     hyperplanes,
+    manifold,
     matchings,
     noise,
     orderings,
@@ -70,6 +71,9 @@ EXPERIMENTS = {
     "semiparametric": Experiment(
         "Semiparametric regression", semiparametric.run, semiparametric.ABSENT
     ),
+    "manifold": Experiment(
+        "RDA+: manifolds identified while learning", manifold.run, manifold.ABSENT
+    ),
     "clustering": Experiment(
         "Stochastic k-means with sparse centres", clustering.run, clustering.ABSENT
     ),
@@ -83,7 +87,7 @@ HEAD = """\
 
 Our results beside those printed in three PhD theses: V. Jumutc's (KU Leuven, 2016), chapters 3 to
 5; N. Djuric's (Temple University, 2014), chapters 2 to 6; S. Lee's (University of
-Wisconsin-Madison), chapters 3 to 5. This file is written by `make reproduce` (`python -m
+Wisconsin-Madison), chapters 2 to 5. This file is written by `make reproduce` (`python -m
 reproduction`); `--runs 50` repeats the published number of splits where a section does not set a
 limit of its own, `--only NAME` renews some sections and keeps the others. Every section ends with
 the options, the versions and the day of its run (sections without a day are older than that

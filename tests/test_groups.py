@@ -350,13 +350,14 @@ def test_three_of_twenty_groups_are_found():
 # ---------------------------------------------------------------- who takes them
 
 
-TAKES = {"rda", "adaptive_rda", "fobos", "proximal_newton"}
+TAKES = {"adaptive_rda", "fobos", "lps", "proximal_newton", "rda", "rda_plus"}
 
 
 @pytest.mark.parametrize("name", READY)
 def test_solvers_take_groups_or_say_what_is_missing(name):
     solver = READY[name]
-    loss = {"smoothed_newton": Hinge(), "least_squares": LeastSquares()}.get(name, Logistic())
+    straight = dict.fromkeys(["smoothed_newton", "cutting_plane", "ocas", "mcpa"], Hinge())
+    loss = {**straight, "least_squares": LeastSquares()}.get(name, Logistic())
     problem = Problem(loss, GroupL2(GROUPS, 0.01), 12)
     if name in TAKES:
         check_compatible(solver, problem)
@@ -378,3 +379,10 @@ def test_auto_chooses_a_solver_that_takes_groups():
     joined = GroupL2(GROUPS, shared=True)
     assert choose_solver(Logistic(), joined, (100, 12), 1200, exact=True) == RDA()
     assert choose_stream_solver(GroupL2(GROUPS)) == RDA()
+
+
+@pytest.mark.parametrize("name", ["lps", "rda_plus"])
+def test_manifolds_of_shared_features_are_refused(name):
+    problem = Problem(Logistic(), GroupL2([[0, 1], [1, 2]], 0.01), 3)
+    with pytest.raises(ValueError, match=r"share features; proximal_newton, rda"):
+        check_compatible(READY[name], problem)

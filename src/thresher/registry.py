@@ -131,6 +131,8 @@ SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
     "fobos": "thresher.solvers.proximal.FOBOS",
     "rda": "thresher.solvers.rda.RDA",
     "adaptive_rda": "thresher.solvers.rda.AdaptiveRDA",
+    "rda_plus": "thresher.solvers.rda_plus.RDAPlus",
+    "lps": "thresher.solvers.lps.LPS",
     "rw_l1_rda": "thresher.solvers.reweighted.ReweightedL1",
     "rw_l2_rda": "thresher.solvers.reweighted.ReweightedL2",
     "asset": "thresher.solvers.asset.ASSET",

@@ -19,10 +19,14 @@ A penalty over groups (:class:`GroupPenalty`, trait ``grouped``) is a sum over g
 coordinates, :math:`\psi(w) = \sum_g \psi_g(w_g)`.  In place of ``value`` and ``prox`` it has
 ``value_block(w, group)`` and ``prox_block(v, step, group, out)`` for all coordinates of one group.
 Groups may share features (``blocks.py``).
+
+``pattern(w, j)``, of groups ``pattern_block(w, group)``, numbers the smooth piece of the penalty
+that a weight, or the weights of a group, lie on.  All of them together are the manifold that w lies
+on: within it the penalty is smooth (:func:`pattern_of`).
 """
 
 from thresher.penalties.base import Penalty, strengthened
-from thresher.penalties.blocks import GroupPenalty, evaluate
+from thresher.penalties.blocks import GroupPenalty, evaluate, pattern_of
 from thresher.penalties.builders import dummies, edge_groups, powers
 from thresher.penalties.coordinates import L1, L2, Box, ElasticNet, WeightedL1, WeightedL2
 from thresher.penalties.groups import GroupL2, SparseGroupL2, lp_value
@@ -44,6 +48,7 @@ __all__ = [
     "edge_groups",
     "evaluate",
     "lp_value",
+    "pattern_of",
     "powers",
     "strengthened",
 ]

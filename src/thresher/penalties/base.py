@@ -7,11 +7,17 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
+from numba import njit
 
 from thresher._terms import Term
 from thresher.penalties.membership import Features
 
-__all__ = ["Penalty", "check_strength", "check_weights", "strengthened", "weights_misfit"]
+__all__ = ["Penalty", "check_strength", "check_weights", "sign", "strengthened", "weights_misfit"]
+
+
+@njit(cache=True, nogil=True)
+def sign(w):
+    return math.copysign(1.0, w) if w != 0.0 else 0.0
 
 
 class Penalty(Term):
@@ -54,6 +60,8 @@ class Penalty(Term):
 
     #: coordinates of all outputs of a feature are one block: they are learned together
     shared: ClassVar[bool] = False
+    #: whether a feature may have several weights, which are added
+    overlaps: ClassVar[bool] = False
 
     def bound(self, features: Features) -> Penalty:
         """The penalty for these features, where it was waiting to know them."""
@@ -75,6 +83,10 @@ class Penalty(Term):
 
     def prox(self, w, step, j):
         raise NotImplementedError
+
+    def pattern(self, w, j):
+        """The smooth piece that a weight lies on: its sign, or zero."""
+        return sign(w)
 
 
 def strengthened(penalty: Penalty, alpha: float) -> Penalty:

@@ -28,6 +28,7 @@ __all__ = [
     "block_weights",
     "evaluate",
     "folded",
+    "pattern_of",
     "split",
 ]
 
@@ -86,6 +87,7 @@ class GroupPenalty(Penalty):
     # None of the coordinates has a term of its own.
     value: ClassVar[Any] = None  # type: ignore[assignment]
     prox: ClassVar[Any] = None  # type: ignore[assignment]
+    pattern: ClassVar[Any] = None  # type: ignore[assignment]
 
     groups: Any
     members: Any = None
@@ -110,9 +112,13 @@ class GroupPenalty(Penalty):
         return self.pointers.size - 1
 
     @property
-    def overlaps(self) -> bool:
+    def overlaps(self) -> bool:  # type: ignore[override]
         """Whether groups share features."""
         return self.members is not None
+
+    def pattern_block(self, w, group):
+        """The smooth piece that the weights of a group lie on: 0 where all are zero, else 1."""
+        return 1.0 if block_norm(w) > 0.0 else 0.0
 
     def name_of(self, group: int) -> str:
         """For people."""
@@ -386,3 +392,45 @@ def _sum_of_shared(penalty, w):
                 block[c * (stop - start) + k - start] = w[c, penalty.order[k]]
         total += penalty.value_block(block, group)
     return total
+
+
+# ---------------------------------------------------------------- the manifold of a vector
+
+
+@njit(cache=True, nogil=True)
+def _pattern_of_coordinates(penalty, w, out):
+    for j in range(w.size):
+        out[j] = penalty.pattern(w[j], j)
+
+
+@njit(cache=True, nogil=True)
+def _pattern_of_groups(penalty, copies, out):
+    for group in range(out.size):
+        part = copies[penalty.pointers[group] : penalty.pointers[group + 1]]
+        out[group] = penalty.pattern_block(part, group)
+
+
+def pattern_of(penalty: Penalty, w: np.ndarray) -> np.ndarray:
+    """The manifold that w lies on: a small number for each coordinate, or for each group.
+
+    Parameters
+    ----------
+    penalty : Penalty
+    w : array of shape (n_features,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.penalties import L1, GroupL2, pattern_of
+    >>> w = np.array([0.0, -2.0, 0.0, 0.5])
+    >>> pattern_of(L1(), w).tolist(), pattern_of(GroupL2([0, 1, 0, 1]), w).tolist()
+    ([0, -1, 0, 1], [0, 1])
+    """
+    if "grouped" not in penalty.traits:
+        out = np.zeros(w.size, np.int8)
+        _pattern_of_coordinates(penalty, w, out)
+        return out
+    assert isinstance(penalty, GroupPenalty)
+    out = np.zeros(penalty.n_groups, np.int8)
+    _pattern_of_groups(penalty, split(penalty, w), out)
+    return out

@@ -6,17 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from thresher.dimensions import Float
-from thresher.penalties.base import Penalty, check_strength, check_weights, weights_misfit
+from thresher.penalties.base import Penalty, check_strength, check_weights, sign, weights_misfit
 
 __all__ = ["L1", "L2", "Box", "ElasticNet", "WeightedL1", "WeightedL2"]
-
-
-@njit(cache=True, nogil=True)
-def _sign(w):
-    return math.copysign(1.0, w) if w != 0.0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +85,7 @@ class L1(Penalty):
         return math.copysign(max(abs(w) - step * self.strength, 0.0), w)
 
     def subgrad(self, w, j):
-        return self.strength * _sign(w)
+        return self.strength * sign(w)
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,7 @@ class ElasticNet(Penalty):
         return math.copysign(max(abs(w) - step * self.strength * self.l1_ratio, 0.0), w)
 
     def subgrad(self, w, j):
-        return self.strength * (self.l1_ratio * _sign(w) + (1.0 - self.l1_ratio) * w)
+        return self.strength * (self.l1_ratio * sign(w) + (1.0 - self.l1_ratio) * w)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +213,7 @@ class WeightedL1(Penalty):
         return math.copysign(max(abs(w) - step * self.strength * self.weights[j], 0.0), w)
 
     def subgrad(self, w, j):
-        return self.strength * self.weights[j] * _sign(w)
+        return self.strength * self.weights[j] * sign(w)
 
 
 @dataclass(frozen=True)
@@ -254,3 +248,7 @@ class Box(Penalty):
 
     def rest(self, w, step, j):
         return min(max(w, self.low), self.high)
+
+    def pattern(self, w, j):
+        """Which bound the weight lies on, -1 or 1, or 0 between them."""
+        return (1.0 if w >= self.high else 0.0) - (1.0 if w <= self.low else 0.0)

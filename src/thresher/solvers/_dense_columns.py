@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba import njit
 
-from thresher.solvers._working_set import Model, sweeps_of, weighted_block
+from thresher.solvers._working_set import Model, sweeps_of, weighted_rows
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = ["dense_columns", "dot", "step_by_dense_columns"]
@@ -48,13 +48,13 @@ def step_by_dense_columns(
 
 def dense_columns(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.ndarray:
     """Z with S = Z Z', a line for each chosen feature, in single precision as S is."""
-    _, _, weight, order = chunk
+    weight, order = chunk.weight, chunk.order
     columns = np.empty((model.chosen.size, order.size), np.float32)
     scale = np.float32(1.0 / math.sqrt(float(np.sum(weight[order]))))
     for start in range(0, order.size, _STRIP):
         part = order[start : start + _STRIP]
         block = np.empty((part.size, model.chosen.size), np.float32)
-        weighted_block(problem, chunk, part, p, model, block)
+        weighted_rows(problem, chunk._replace(order=part), p, model, block)
         np.multiply(block.T, scale, out=columns[:, start : start + _STRIP])
     return columns
 

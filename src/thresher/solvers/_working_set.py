@@ -25,7 +25,7 @@ from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
     "Model", "columns_of", "descend_matrix", "is_dense", "matrix_of", "model_of", "step_by_columns",
-    "step_by_matrix", "sweeps_of", "weighted_block",
+    "step_by_matrix", "sweeps_of", "weighted_rows",
 ]  # fmt: skip
 
 _DENSE = 0.25  # share of stored elements from which on rows are taken as dense
@@ -43,7 +43,7 @@ class Model(NamedTuple):
     chosen : array of int
         The features in it.
     place : array of int
-        Of all features: where they are in it, or -1.
+        Of all columns of the rows: where they are in it, or -1.
     mean : array
         m of the chosen features; zero without an intercept.
     diagonal : array
@@ -67,6 +67,12 @@ class Model(NamedTuple):
     def bias(self, delta: np.ndarray) -> float:
         """The move of the intercept that goes with a move of the weights."""
         return -self.intercept / self.level - float(self.mean @ delta)
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Of the rows: those that hold the chosen features, in their order."""
+        found = np.flatnonzero(self.place >= 0)
+        return found[np.argsort(self.place[found])]
 
     @property
     def is_far(self) -> bool:
@@ -96,15 +102,15 @@ def _sums(rows, y, weight, order, loss, p, place, first, second, plain):
 
 
 @njit(cache=True, nogil=True)
-def _dense_sums(rows, y, weight, order, loss, p, chosen, first, second, plain):
-    """The same of rows whose elements lie at their columns: the others are not looked at."""
+def _sums_of_some(rows, y, weight, order, loss, p, columns, first, second, plain):
+    """The same of rows that hold every element, for few of their columns."""
     total = 0.0
     for r in range(order.size):
         i = order[r]
         h = weight[i] * loss.curvature(y[i], p[i])
         total += h
-        for a in range(chosen.size):
-            x = rows.element(i, chosen[a])
+        for a in range(columns.size):
+            x = rows.element(i, columns[a])
             first[a] += h * x
             second[a] += h * x * x
             plain[a] += weight[i] * x * x
@@ -141,31 +147,20 @@ def _add_sparse_rows(rows, y, weight, order, loss, p, place, matrix):
         matrix[last, last] += h
 
 
-def weighted_block(
-    problem: Problem, chunk: Chunk, part: np.ndarray, p: np.ndarray, model: Model, block: np.ndarray
-) -> None:
-    """The chosen columns of a ``part`` of the rows less their means, each row times the root of
-    its curvature."""
-    rows, y, weight, _ = chunk
-    common = (rows, y, weight, part, problem.loss, p)
-    if rows.is_sparse:
-        _sparse_block(*common, model.place, model.mean, block)
-    else:
-        _dense_block(*common, model.chosen, model.mean, block)
-
-
 @njit(cache=True, nogil=True)
-def _dense_block(rows, y, weight, order, loss, p, chosen, mean, block):
+def _weighted_block_of_some(rows, y, weight, order, loss, p, columns, mean, block):
+    """The same of rows that hold every element."""
     for r in range(order.size):
         i = order[r]
         root = math.sqrt(weight[i] * loss.curvature(y[i], p[i]))
         line = block[r]
         for a in range(line.size):
-            line[a] = root * (rows.element(i, chosen[a]) - mean[a])
+            line[a] = root * (rows.element(i, columns[a]) - mean[a])
 
 
 @njit(cache=True, nogil=True)
-def _sparse_block(rows, y, weight, order, loss, p, place, mean, block):
+def _weighted_block(rows, y, weight, order, loss, p, place, mean, block):
+    """The rows' chosen columns less their means, each row times the root of its curvature."""
     for r in range(order.size):
         i = order[r]
         root = math.sqrt(weight[i] * loss.curvature(y[i], p[i]))
@@ -178,18 +173,34 @@ def _sparse_block(rows, y, weight, order, loss, p, place, mean, block):
                 line[spot] = root * (rows.element(i, k) - mean[spot])
 
 
+def weighted_rows(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, block: np.ndarray
+) -> None:
+    """Into ``block``: the chosen columns less their means, rows times the roots of curvatures."""
+    terms = (*chunk, problem.loss, p)
+    if chunk.rows.is_sparse:
+        _weighted_block(*terms, model.place, model.mean, block)
+    else:
+        _weighted_block_of_some(*terms, model.columns, model.mean, block)
+
+
 def model_of(
-    problem: Problem, chunk: Chunk, p: np.ndarray, chosen: np.ndarray, gradient: np.ndarray
-) -> Model:
-    """Means and curvatures of the ``chosen`` features, for a gradient of all and the intercept."""
+    problem: Problem, chunk: Chunk, p: np.ndarray, chosen: np.ndarray, gradient: np.ndarray,
+    columns: np.ndarray | None = None,
+) -> Model:  # fmt: skip
+    """Means and curvatures of the ``chosen`` features, for a gradient of all and the intercept.
+
+    ``columns`` of the rows hold them, where the rows have not all features.
+    """
     n, size = float(np.sum(chunk.weight[chunk.order])), chosen.size
-    place = np.full(problem.n_features, -1, np.int64)
-    place[chosen] = np.arange(size)
+    columns = chosen if columns is None else columns
+    place = np.full(chunk.rows.shape[1], -1, np.int64)
+    place[columns] = np.arange(size)
     first, second, plain = np.zeros(size), np.zeros(size), np.zeros(size)
     if chunk.rows.is_sparse:
         total = _sums(*chunk, problem.loss, p, place, first, second, plain)
     else:
-        total = _dense_sums(*chunk, problem.loss, p, chosen, first, second, plain)
+        total = _sums_of_some(*chunk, problem.loss, p, columns, first, second, plain)
     bound = problem.loss.smoothness if math.isfinite(problem.loss.smoothness) else 1.0
     mean, slope = np.zeros(size), 0.0
     if problem.fit_intercept:
@@ -213,8 +224,8 @@ def step_by_matrix(
     problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, sample: np.ndarray
 ) -> np.ndarray:
     """Where the model is smallest, by S of a ``sample`` of the rows; the chosen weights there."""
-    target = w.copy()
     S = matrix_of(problem, chunk, p, model, sample)
+    target = w.copy()
     descend_matrix(S, model.gradient, w, model.chosen, problem.penalty, target)
     return target
 
@@ -222,7 +233,7 @@ def step_by_matrix(
 def matrix_of(
     problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, sample: np.ndarray
 ) -> np.ndarray:
-    """S by a ``sample`` of the rows, with the diagonal of all."""
+    """S of a ``sample`` of the rows, and on its diagonal what the sample may lack."""
     S = _matrix(problem, chunk._replace(order=sample), p, model)
     S /= float(np.sum(chunk.weight[sample]))
     own = np.diag(S).astype(np.float64)
@@ -254,7 +265,7 @@ def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.n
     for start in range(0, order.size, _BLOCK):
         part = order[start : start + _BLOCK]
         block = np.empty((part.size, size), np.float32)
-        weighted_block(problem, chunk, part, p, model, block)
+        weighted_rows(problem, chunk._replace(order=part), p, model, block)
         S += block.T @ block
     return S
 
