@@ -46,10 +46,11 @@ class Case(NamedTuple):
     def merge(self, states: list[Any], base: Any, weights: list[float]) -> Any:
         return self.solver.merge(self.problem, states, base, weights)
 
-    def objective(self, state: Any) -> float:
-        model = self.model(state)
-        coef = model[:-1].astype(self.problem.dtype)
-        return driver.objective(self.problem, self.chunk, coef, float(model[-1]))
+    def objective(self, state: Any, factor: float = 1.0) -> float:
+        """Of the model of a state, times a factor: with 0 that of the zero model."""
+        found = self.solver.finish(self.problem, state)
+        coef, intercept = factor * found.coef, factor * found.intercept
+        return driver.objective(self.problem, self.chunk, coef, intercept)
 
 
 def check_copy(case: Case, state: Any) -> None:
@@ -162,8 +163,7 @@ def _check_rounds(case: Case, base: Any, rows: np.ndarray, k: int) -> None:
         one = case.learn(one, np.concatenate(orders))
     if case.solver.merges_exactly:
         _same(case, f"{k} shards against one stream", merged, one, 100.0)
-    zero = case.problem.n_features
-    start = driver.objective(case.problem, case.chunk, np.zeros(zero, case.problem.dtype), 0.0)
+    start = case.objective(one, 0.0)
     reached, wanted = case.objective(merged), case.objective(one)
     allowed = wanted + LOSS_BY_MERGING * max(start - wanted, 0.0)
     require(
