@@ -16,6 +16,7 @@ _HOMES = {
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
         "MultiHyperplaneClassifier", "PlaneClustering", "StochasticKMeans",
+        "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
         MultiHyperplaneClassifier,
         PlaneClustering,
         StochasticKMeans,
+        SupportVectorClassifier,
+        SupportVectorRegressor,
     )
     from thresher.kernels import (
         RBF,

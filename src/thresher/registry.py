@@ -343,6 +343,15 @@ LEARNERS = Learners({
         (Contestant("budgeted"),),
         {"classification": ("hinge",)},
     ),
+    "svm": LearnerEntry(
+        "exact kernel machine, all rows compared with each other",
+        "The exact kernel machine, as LIBSVM learns it: for up to some ten thousand rows in "
+        "memory; with more, 'kernel' comes close in a few percent of the time.",
+        {
+            "classification": "thresher.estimators.support.SupportVectorClassifier",
+            "regression": "thresher.estimators.support.SupportVectorRegressor",
+        },
+    ),
     "hyperplanes": LearnerEntry(
         "several linear functions per class",
         "Several linear functions for each class: between linear and kernel in accuracy, nearly as "

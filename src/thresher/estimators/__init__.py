@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
+    from thresher.estimators.support import SupportVectorClassifier, SupportVectorRegressor
 
 _HOME = {
     "FitEvent": "progress",
@@ -31,6 +32,8 @@ _HOME = {
     "MultiHyperplaneClassifier": "hyperplanes",
     "PlaneClustering": "plane_clustering",
     "StochasticKMeans": "kmeans",
+    "SupportVectorClassifier": "support",
+    "SupportVectorRegressor": "support",
 }
 
 __all__ = [
@@ -46,6 +49,8 @@ __all__ = [
     "MultiHyperplaneClassifier",
     "PlaneClustering",
     "StochasticKMeans",
+    "SupportVectorClassifier",
+    "SupportVectorRegressor",
 ]
 
 

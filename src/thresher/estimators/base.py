@@ -35,9 +35,10 @@ from thresher.solvers.base import Near
 from thresher.solvers.stream import Facts, Stream, Streams, open_streams
 from thresher.solvers.verdict import is_no_better
 
-__all__ = ["Learner", "Path", "Setup"]
+__all__ = ["SEVERITY", "Learner", "Path", "Setup"]
 
-_SEVERITY = [
+#: how fits may end, the worst last
+SEVERITY = [
     Status.COMPLETED,
     Status.CONVERGED,
     Status.EARLY_STOPPED,
@@ -49,7 +50,7 @@ _SEVERITY = [
     Status.ALL_ZERO,
     Status.DIVERGED,
 ]
-_WARNED = _SEVERITY[_SEVERITY.index(Status.MAX_ITER) :]
+_WARNED = SEVERITY[SEVERITY.index(Status.MAX_ITER) :]
 # Nothing more is to be said.
 _FINAL = (
     Status.INTERRUPTED, Status.OUT_OF_TIME, Status.ALL_ZERO, Status.DIVERGED, Status.MAX_ITER,
@@ -123,6 +124,13 @@ class Learner(NestedParameters):
     def streams_files(self) -> bool:
         """Whether rows of a file that does not fit in memory can be learned from."""
         return hasattr(self, "partial_fit")
+
+    def without_stream(self) -> tuple[str, str]:
+        """Who must see all rows at once, and what to use where they do not fit in memory."""
+        params = self.get_params(deep=False)
+        name = "solver" if "solver" in params else "algorithm"
+        exact = ", or 'summed_newton' for the optimum" if name == "solver" else ""
+        return f"{name}={params[name]!r}", f"{name}='auto'{exact}"
 
     def _centres(self) -> bool:
         """Whether the model has an intercept, which a shift of the features can go into."""
@@ -352,7 +360,7 @@ class Learner(NestedParameters):
         learned = LinearFunction.stacked(functions) if several else functions[0]
         function = folded(front, learned, offset)
         stream = Streams([r.stream for r in results]) if several else results[0].stream
-        status = max((r.status for r in results), key=_SEVERITY.index)
+        status = max((r.status for r in results), key=SEVERITY.index)
         if judges is not None:
             own = None if offset else learned
             status = self.judged(status, stream, judges, function, front, own)

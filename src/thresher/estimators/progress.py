@@ -11,7 +11,7 @@ import numpy as np
 from thresher._clock import is_over
 from thresher.solvers import Problem, Result, Status, driver
 
-__all__ = ["FitEvent", "Held", "Progress"]
+__all__ = ["FitEvent", "Held", "Progress", "progress_line"]
 
 
 class FitEvent(NamedTuple):
@@ -91,7 +91,7 @@ class Progress:
             time.perf_counter() - self.started, event.function,
         )  # fmt: skip
         if self.estimator.verbose:
-            print(_line(told), flush=True)
+            print(progress_line(told), flush=True)
         # Every callback is told, also after one asked to stop.
         answers = [callback(told) for callback in self.estimator.callbacks or ()]
         if any(answers):
@@ -112,7 +112,7 @@ class Progress:
         return replace(result, function=self.patience.best)
 
 
-def _line(event: FitEvent) -> str:
+def progress_line(event: FitEvent) -> str:
     parts = [
         f"class {event.output}" if event.output is not None else "",
         f"pass {event.passes}",

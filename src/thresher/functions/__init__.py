@@ -43,12 +43,14 @@ from thresher.functions.flat_planes import FlatPlanes
 from thresher.functions.linear import LinearFunction
 from thresher.functions.mapped import MappedFunction
 from thresher.functions.planes import Planes
+from thresher.functions.support import Duels, SupportFunction
 from thresher.functions.units import Units
 
 __all__ = [
     "BeliefFunction",
     "Centres",
     "DiagonalSpread",
+    "Duels",
     "Expansion",
     "FlatPlanes",
     "FullSpread",
@@ -62,6 +64,7 @@ __all__ = [
     "Sigmoid",
     "Sigmoids",
     "Softmax",
+    "SupportFunction",
     "Units",
     "VectorSoftmax",
     "normalised",

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -128,6 +129,7 @@ def solve_dual(
     problem: DualProblem, start: np.ndarray | None = None, *, tol: float = 1e-3,
     memory: float = 2e8, working: int | None = None, max_steps: int | None = None,
     threads: int = 1, monitor: Callable[[DualEvent], Status | None] | None = None,
+    cache: ColumnCache | None = None,
 ) -> DualSolution:  # fmt: skip
     """Solve a dual problem until its KKT conditions are violated by at most ``tol``.
 
@@ -148,16 +150,21 @@ def solve_dual(
         For columns and gradient.
     monitor : callable or None, default=None
         Called with a :class:`DualEvent` after each step.
+    cache : ColumnCache or None, default=None
+        Of the same columns, from problems before; it then has the memory and the threads.
     """
     ready = _Ready(problem)
     z = feasible(ready, start)
-    # BLAS and our threads would wait for each other.
-    limit = threadpool_limits(1 if threads > 1 else None, "blas")
-    with limit, ColumnCache(problem.columns, memory, threads) as cache:
+    with ExitStack() as opened:
+        if threads > 1:  # BLAS and our threads would wait for each other
+            opened.enter_context(threadpool_limits(1, "blas"))
+        if cache is None:
+            cache = opened.enter_context(ColumnCache(problem.columns, memory, threads))
+        before = cache.computed
         size = _working_set(ready.p.size, problem.columns.size) if working is None else working
         solver = Decomposition(ready, z, cache, tol, size)
         status = _run(solver, max_steps, monitor)
-        return _solution(ready, solver, cache, status)
+        return _solution(ready, solver, cache.computed - before, status)
 
 
 def _run(
@@ -188,9 +195,7 @@ def _run(
                 return answer
 
 
-def _solution(
-    ready: _Ready, solver: Decomposition, cache: ColumnCache, status: Status
-) -> DualSolution:
+def _solution(ready: _Ready, solver: Decomposition, computed: int, status: Status) -> DualSolution:
     multipliers = solver.multipliers()
     reduced = solver.G - multipliers[ready.group]
     with np.errstate(invalid="ignore"):
@@ -198,7 +203,7 @@ def _solution(
         gap = float(np.sum(np.where(reduced == 0.0, 0.0, reduced * slack)))
     return DualSolution(
         ready.restored(solver.z), multipliers, ready.restored(solver.G), solver.objective,
-        solver.violation, gap, solver.steps, solver.pairs, cache.computed, solver.negative, status,
+        solver.violation, gap, solver.steps, solver.pairs, computed, solver.negative, status,
     )  # fmt: skip
 
 

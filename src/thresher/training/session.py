@@ -339,12 +339,10 @@ class _Run:
         """Rows that do not fit in memory need a learner that takes them as they come."""
         estimator = self.estimator
         if not estimator.streams_files():
-            params = estimator.get_params(deep=False)
-            name = "solver" if "solver" in params else "algorithm"
-            exact = ", or 'summed_newton' for the optimum" if name == "solver" else ""
+            who, instead = estimator.without_stream()
             raise ValueError(
-                f"{name}={params[name]!r} must see all rows at once, and they {self._where}: "
-                f"allow more memory, or use {name}='auto'{exact}"
+                f"{who} must see all rows at once, and they {self._where}: allow more memory, or "
+                f"use {instead}"
             )
         if estimator.get_params(deep=False).get("steps") is not None:
             raise ValueError("steps counts updates in memory; in a stream give passes")

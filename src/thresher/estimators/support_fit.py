@@ -1,0 +1,193 @@
+"""Fits of exact kernel machines: dual problems one by one, watched, stopped, put together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from thresher._clock import is_over, passed_on
+from thresher.estimators.progress import FitEvent, progress_line
+from thresher.functions import Duels, SupportFunction
+from thresher.kernels import Kernel
+from thresher.kernels.column_cache import ColumnCache
+from thresher.kernels.columns import KernelColumns, fitting_precision
+from thresher.solvers import Status
+from thresher.solvers.dual import DualEvent
+from thresher.solvers.machines import KernelDual
+
+__all__ = ["Fitted", "Rows", "Watch", "duels", "support_function", "together"]
+
+_MOMENT = 1.0  # seconds between two lines of progress
+
+
+class Rows(NamedTuple):
+    """What a machine is learned from: rows in their units, targets, bounds (C times weights)."""
+
+    kernel: Kernel
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray
+
+    def of(self, order: np.ndarray, y: np.ndarray) -> Rows:
+        """Some of the rows, with other targets."""
+        return self._replace(X=self.X[order], y=y, weight=self.weight[order])
+
+    def columns(self, tol: float) -> KernelColumns:
+        """Of the kernel, in the precision that so large coefficients ask for."""
+        bound = float(self.weight.max())
+        precision = fitting_precision(self.kernel, self.X, bound, tol)
+        return KernelColumns(self.kernel, self.X, precision)
+
+
+class Fitted(NamedTuple):
+    """One function of the rows, and how its problem ended."""
+
+    coef: np.ndarray
+    intercept: float
+    scores: np.ndarray
+    status: Status
+    steps: int
+    violation: float
+    negative: int = 0
+
+    @classmethod
+    def of(cls, machine: Any) -> Fitted:
+        found = machine.solution
+        return cls(
+            machine.coef, machine.intercept, machine.scores, found.status, found.steps,
+            found.violation, found.negative,
+        )  # fmt: skip
+
+    @classmethod
+    def nothing(cls, rows: int, value: float, status: Status) -> Fitted:
+        """A constant, where nothing was learned or nothing was to be learned."""
+        return cls(np.zeros(rows), value, np.full(rows, value), status, 0, 0.0)
+
+
+class _Unfinished(NamedTuple):
+    """What a callback can look at while a problem is being solved."""
+
+    coef: np.ndarray
+    intercept: float
+    support: int
+
+    def describe(self) -> str:
+        return f"{self.support:,} support vectors"
+
+
+class Watch:
+    """Progress lines and callbacks of all problems of a fit; who stops one stops all."""
+
+    def __init__(self, estimator: Any):
+        self.estimator = estimator
+        self.began = self.shown = time.perf_counter()
+        self.stopped: Status | None = None
+        self._lock = threading.Lock()
+
+    def monitor(self, output: int | None) -> Callable[[DualEvent], Status | None] | None:
+        """For the problem of this number."""
+        if not (self.estimator.verbose or self.estimator.callbacks):
+            return None
+        return lambda event: self._told(event, output)
+
+    def is_over(self) -> bool:
+        """Whether to begin no other problem."""
+        if self.stopped is None and is_over():
+            self.stopped = Status.OUT_OF_TIME
+        return self.stopped is not None
+
+    def _told(self, event: DualEvent, output: int | None) -> Status | None:
+        with self._lock:
+            now = time.perf_counter()
+            told = FitEvent(
+                self.estimator, output, event.steps, event.steps, event.violation, event.support,
+                None, now - self.began, _Unfinished(np.empty((0, 0)), 0.0, event.support),
+            )  # fmt: skip
+            if self.estimator.verbose and now - self.shown >= _MOMENT:
+                self.shown = now
+                print(progress_line(told), flush=True)
+            # Every callback is told, also after one asked to stop.
+            answers = [callback(told) for callback in self.estimator.callbacks or ()]
+            if any(answers):
+                self.stopped = Status.INTERRUPTED
+            return self.stopped
+
+
+Learn = Callable[[Rows, int | None, KernelDual, ColumnCache | None], Fitted]
+
+
+def together(learn: Learn, rows: Rows, outputs: int, solver: KernelDual) -> list[Fitted]:
+    """One function, or one for each class against the rest.
+
+    All of them need the same columns, which are computed once.
+    """
+    if outputs == 1:
+        return [learn(rows, None, solver, None)]
+    with ColumnCache(rows.columns(solver.tol), solver.memory, solver.threads) as cache:
+        return [
+            learn(rows._replace(y=np.where(rows.y == c, 1.0, -1.0)), c, solver, cache)
+            for c in range(outputs)
+        ]
+
+
+def duels(
+    learn: Learn, rows: Rows, classes: int, solver: KernelDual, watch: Watch
+) -> tuple[Duels, list[Fitted]]:
+    """A machine for every pair of classes; ``rows.y`` are class numbers."""
+    members = [np.flatnonzero(rows.y == c) for c in range(classes)]
+    pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
+    jobs = solver.threads  # each takes a pair
+    own = replace(solver, memory=solver.memory / jobs, threads=1)
+
+    def fit(number: int) -> Fitted:
+        i, j = pairs[number]
+        ours, theirs = members[i], members[j]
+        both = np.concatenate([ours, theirs])
+        if watch.is_over():
+            return Fitted.nothing(both.size, 0.0, watch.stopped or Status.INTERRUPTED)
+        if not ours.size or not theirs.size:  # a class without rows is never right
+            value = 1.0 if theirs.size else -1.0
+            return Fitted.nothing(both.size, value, Status.CONVERGED)
+        y = np.repeat([-1.0, 1.0], [ours.size, theirs.size])
+        return learn(rows.of(both, y), number, own, None)
+
+    if jobs > 1:
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(jobs) as pool:
+            fitted = list(pool.map(passed_on(fit), range(len(pairs))))
+    else:
+        fitted = [fit(number) for number in range(len(pairs))]
+    return _shared(rows, members, pairs, fitted), fitted
+
+
+def _shared(
+    rows: Rows, members: list[np.ndarray], pairs: list[tuple[int, int]], fitted: list[Fitted]
+) -> Duels:
+    """The duels with every support vector once, sorted by class."""
+    k = len(members)
+    tables = [np.zeros((k - 1, own.size)) for own in members]
+    for (i, j), found in zip(pairs, fitted, strict=True):
+        cut = members[i].size
+        tables[i][j - 1], tables[j][i] = found.coef[:cut], found.coef[cut:]
+    used = [np.flatnonzero(table.any(axis=0)) for table in tables]
+    order = np.concatenate([own[u] for own, u in zip(members, used, strict=True)])
+    coef = np.concatenate([t[:, u] for t, u in zip(tables, used, strict=True)], axis=1)
+    starts = np.concatenate([[0], np.cumsum([u.size for u in used])]).astype(np.int64)
+    intercept = np.array([found.intercept for found in fitted])
+    return Duels(rows.kernel, rows.X[order], coef, intercept, starts)
+
+
+def support_function(rows: Rows, fitted: list[Fitted]) -> SupportFunction:
+    """Functions that share their support vectors."""
+    coef = np.stack([found.coef for found in fitted])
+    used = np.flatnonzero(coef.any(axis=0))
+    intercept = np.array([found.intercept for found in fitted])
+    return SupportFunction(
+        rows.kernel, rows.X[used], np.ascontiguousarray(coef[:, used]), intercept
+    )
