@@ -15,7 +15,7 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
-        "MultiHyperplaneClassifier", "PlaneClustering", "StochasticKMeans",
+        "MultiHyperplaneClassifier", "NoveltyClassifier", "PlaneClustering", "StochasticKMeans",
         "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
+        NoveltyClassifier,
         PlaneClustering,
         StochasticKMeans,
         SupportVectorClassifier,

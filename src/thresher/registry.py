@@ -191,6 +191,11 @@ TASKS: dict[str, Task] = {
         ("mse", "mae", "r2"),
         "thresher.training.metrics.RegressionMetrics", "rmse",
     ),
+    "novelty": Task(
+        "detector", "The target says which class a row belongs to; new rows may belong to none.",
+        "classes", ("prediction", "score"), ("novelty", "class_error", "novelty_auc"),
+        "thresher.training.novelty.NoveltyMetrics", "error",
+    ),
     "clustering": Task(
         "clusterer", "There is none: rows are grouped by themselves.", "none",
         ("prediction", "score"), ("silhouette",),
@@ -369,6 +374,13 @@ LEARNERS = Learners({
             "regression": "thresher.estimators.confidence.ConfidenceRegressor",
         },
         losses={"classification": ("squared_hinge",), "regression": ("least_squares",)},
+    ),
+    "novelty": LearnerEntry(
+        "classes, and rows that belong to none",
+        "Says which class a row belongs to, or that it is like none of them; learns from known "
+        "outliers too, and from one class alone.",
+        {"novelty": "thresher.estimators.novelty.NoveltyClassifier"},
+        losses={"novelty": ("hinge",)},
     ),
     "kmeans": LearnerEntry(
         "clusters around centres",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
     from thresher.estimators.kmeans import StochasticKMeans
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
+    from thresher.estimators.novelty import NoveltyClassifier
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
     from thresher.estimators.support import SupportVectorClassifier, SupportVectorRegressor
@@ -30,6 +31,7 @@ _HOME = {
     "LinearClassifier": "linear",
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
+    "NoveltyClassifier": "novelty",
     "PlaneClustering": "plane_clustering",
     "StochasticKMeans": "kmeans",
     "SupportVectorClassifier": "support",
@@ -47,6 +49,7 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
+    "NoveltyClassifier",
     "PlaneClustering",
     "StochasticKMeans",
     "SupportVectorClassifier",
