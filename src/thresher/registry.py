@@ -154,6 +154,7 @@ class Task:
     criteria : what can make one model better than another, the usual one first
     metrics : where the class lives that measures predictions chunk by chunk
     measure : the one of its numbers that early stopping and pictures follow, the lower the better
+    by_values : whether the values of a target can tell that it is this task
 
     Examples
     --------
@@ -169,6 +170,7 @@ class Task:
     criteria: tuple[str, ...]
     metrics: str
     measure: str
+    by_values: bool = True
 
     @property
     def has_classes(self) -> bool:
@@ -194,12 +196,12 @@ TASKS: dict[str, Task] = {
     "novelty": Task(
         "detector", "The target says which class a row belongs to; new rows may belong to none.",
         "classes", ("prediction", "score"), ("novelty", "class_error", "novelty_auc"),
-        "thresher.training.novelty.NoveltyMetrics", "error",
+        "thresher.training.novelty.NoveltyMetrics", "error", by_values=False,
     ),
     "clustering": Task(
         "clusterer", "There is none: rows are grouped by themselves.", "none",
         ("prediction", "score"), ("silhouette",),
-        "thresher.training.clustering.ClusteringMetrics", "distance",
+        "thresher.training.clustering.ClusteringMetrics", "distance", by_values=False,
     ),
 }  # fmt: skip
 
@@ -293,6 +295,16 @@ class Learners(Mapping[str, LearnerEntry]):
             able = [other for other, entry in self.items() if task in entry.estimators]
             raise ValueError(f"learner={name!r} is not for {task}; use {' or '.join(able)}")
         return _imported(found)
+
+    def agreed(self, name: str | None, task: str | None) -> tuple[str, str | None]:
+        """A learner and a task that go together, where one of them is left out."""
+        if name is None:
+            able = [n for n, entry in self.items() if task is None or task in entry.estimators]
+            return (able or ["linear"])[0], task
+        own = [t for t in (self[name].estimators if name in self else ()) if TASKS[t].has_target]
+        if task is None and len(own) == 1 and not TASKS[own[0]].by_values:
+            task = own[0]
+        return name, task
 
     def kinds(self) -> dict[str, Any]:
         """The estimators' classes by their names in files."""
@@ -395,7 +407,7 @@ LEARNERS = Learners({
 })  # fmt: skip
 
 
-def metrics_of(task: str, classes: Any) -> Any:
+def metrics_of(task: str, classes: Any, outlier: Any = None) -> Any:
     """What measures predictions of a task, chunk by chunk.
 
     Parameters
@@ -403,6 +415,8 @@ def metrics_of(task: str, classes: Any) -> Any:
     task : name of the task
     classes : array or None
         Its labels, if it has some.
+    outlier : label or None, default=None
+        The one of them that rows of no class have.
 
     Examples
     --------
@@ -413,7 +427,8 @@ def metrics_of(task: str, classes: Any) -> Any:
     >>> metrics.summary()["mae"]
     1.0
     """
-    return _imported(TASKS[task].metrics)(classes)
+    metrics = _imported(TASKS[task].metrics)
+    return metrics(classes) if outlier is None else metrics(classes, outlier)
 
 
 def _imported(where: str) -> Any:

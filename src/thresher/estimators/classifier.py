@@ -129,6 +129,11 @@ class Classifier(ClassifierMixin, Learner):
         """The labels that codes are numbers of, in the order of the function's outputs."""
         return self.classes_
 
+    @property
+    def outlier(self) -> Any:
+        """The label of rows of no class, if there can be such rows."""
+        return None
+
     def take_labels(self, labels: np.ndarray) -> None:
         """Those that the codes to come are numbers of."""
         self.classes_ = labels

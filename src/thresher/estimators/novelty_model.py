@@ -142,6 +142,10 @@ class NoveltyModel(Classifier, MapModel):
         """All labels: the known classes and that of rows of no class, sorted."""
         return np.unique(np.append(self.classes_, self.outlier_label_))
 
+    @property
+    def outlier(self) -> Any:
+        return self.outlier_label_
+
     def _outlier_of(self, labels: np.ndarray) -> Any:
         """Which of all labels is that of rows of no class: see ``outlier_label``."""
         if self.outlier_label is not None:
