@@ -241,7 +241,7 @@ def train(
 
     learner, task = LEARNERS.agreed(learner, task)
     columns: dict[str, Any] = {
-        "outlier_label": o.parse_value(outlier_label), "target": target, "weight": weight, "ignore": ignore, "task": task, "missing": missing,
+        "outlier_label": outlier_label, "target": target, "weight": weight, "ignore": ignore, "task": task, "missing": missing,
         "max_categories": max_categories, "hash_bits": hash_bits, "types": work.column_types(types),
         "cache": cache,
     }  # fmt: skip

@@ -351,16 +351,27 @@ def _classes(name: str, labels: Sequence[Any], wishes: Wishes) -> Target:
     """A target of these labels; for novelty detection with that of rows of no class."""
     if wishes.task != "novelty":
         return Target(name, "classification", tuple(labels))
-    known = [label for label in labels if label != wishes.outlier_label]
+    given = _as_label(wishes.outlier_label, labels)
+    known = [label for label in labels if label != given]
     if not known:
-        raise DataError(f"all rows looked at have the outliers' label {wishes.outlier_label!r}")
-    outlier = outlier_label(known, wishes.outlier_label)
+        raise DataError(f"all rows looked at have the outliers' label {given!r}")
+    outlier = outlier_label(known, given)
     return Target(name, "novelty", tuple(sorted([*known, outlier])), outlier)
 
 
 def _labels(distinct: np.ndarray) -> tuple[Any, ...]:
     kind: Any = int if np.all(distinct == np.round(distinct)) else float
     return tuple(kind(v) for v in distinct)
+
+
+def _as_label(given: Any, labels: Sequence[Any]) -> Any:
+    """A word that was typed for a number, as the number."""
+    if not isinstance(given, str) or isinstance(labels[0], str):
+        return given
+    try:
+        return _labels(np.array([float(given)]))[0]
+    except ValueError:
+        return given
 
 
 # ---------------------------------------------------------------- layout

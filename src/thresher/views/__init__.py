@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thresher.views.charts.boundary import plot_boundary
     from thresher.views.charts.matching import plot_matching
+    from thresher.views.charts.normals import plot_normals
     from thresher.views.explorer.explore import explore
     from thresher.views.report.build import write_report
 
@@ -18,10 +19,11 @@ _HOME = {
     "explore": "explorer.explore",
     "plot_boundary": "charts.boundary",
     "plot_matching": "charts.matching",
+    "plot_normals": "charts.normals",
     "write_report": "report.build",
 }
 
-__all__ = ["explore", "plot_boundary", "plot_matching", "write_report"]
+__all__ = ["explore", "plot_boundary", "plot_matching", "plot_normals", "write_report"]
 
 
 def __getattr__(name: str) -> Any:
