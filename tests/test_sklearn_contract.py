@@ -32,6 +32,7 @@ from thresher import (
     LinearRegressor,
     LocalNystroem,
     MultiHyperplaneClassifier,
+    NoveltyClassifier,
     Nystroem,
     ObjectMatching,
     PlaneClustering,
@@ -147,12 +148,22 @@ TOLERANCE = (
     "a dual problem is solved to its tolerance, with kernel values in single precision: weight k "
     "equals k repetitions to some 1e-5 of the scores, not to 1e-9"
 )
+NONE = (
+    "a row may belong to no class: predictions hold a label more, also of two classes each has a "
+    "score of its own, and no weight of a class makes strangers its members"
+)
 EVERY_ROW = "confidence-weighted learning satisfies every row, whatever its weight"
 FAILURES = {
     BudgetedClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     BudgetedRegressor: dict.fromkeys(WEIGHTS, STOCHASTIC),
     MultiHyperplaneClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     ConfidenceClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
+    NoveltyClassifier: {
+        **dict.fromkeys(WEIGHTS, FOLDS),
+        "check_classifiers_classes": NONE,
+        "check_classifiers_train": NONE,
+        "check_class_weight_classifiers": NONE,
+    },
     PlaneClustering: dict.fromkeys(WEIGHTS, STARTS),
     StochasticKMeans: dict.fromkeys(WEIGHTS, STARTS),
     SupportVectorClassifier: dict.fromkeys(WEIGHTS, TOLERANCE),

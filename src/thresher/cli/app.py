@@ -241,7 +241,8 @@ def train(
 
     learner, task = LEARNERS.agreed(learner, task)
     columns: dict[str, Any] = {
-        "outlier_label": outlier_label, "target": target, "weight": weight, "ignore": ignore, "task": task, "missing": missing,
+        "target": target, "weight": weight, "ignore": ignore, "task": task, "missing": missing,
+        "outlier_label": outlier_label,
         "max_categories": max_categories, "hash_bits": hash_bits, "types": work.column_types(types),
         "cache": cache,
     }  # fmt: skip

@@ -181,7 +181,8 @@ def metrics_table(metrics: dict[str, Any], title: str) -> Group:
     table.add_column(justify="right")
     names = {
         "rows": "rows", "error": "error", "class_error": "error without rejections",
-        "false_alarms": "false alarms", "detection": "outliers detected", "auc": "AUC", "log_loss": "log loss", "f1": "F1",
+        "false_alarms": "false alarms", "detection": "outliers detected", "auc": "AUC",
+        "log_loss": "log loss", "f1": "F1",
         "rmse": "RMSE", "mae": "mean absolute error", "r2": "R2", "silhouette": "silhouette",
         "distance": "mean squared distance", "vi": "variation of information", "rand": "Rand index",
         "ari": "adjusted Rand index",

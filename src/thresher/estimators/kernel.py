@@ -23,6 +23,7 @@ from thresher.solvers.stream import Stream
 
 __all__ = ["KernelClassifier", "KernelModel", "KernelRegressor"]
 
+
 class KernelModel(MapModel, LinearModel):
     """What the two share: a linear model behind a map."""
 

@@ -61,8 +61,8 @@ class NoveltyClassifier(NoveltyModel):
         With "pegasos": how rows become features; None: they are taken as they are.
     n_components, landmarks : as in ``KernelClassifier``
     alpha : float or None, default=None
-        With "pegasos": strength of the penalty (lambda); None: 1/n behind a map and for linear
-        functions alike, 1e-5 in ``partial_fit``.
+        With "pegasos": strength of the penalty (lambda); None: 0.1/n behind a map, 1/n for linear
+        functions, 1e-5 in ``partial_fit``.
     radius : {"corrected", "published", None}, default="corrected"
         With "pegasos": of the ball that the weights are kept within; see
         ``thresher.solvers.novelty_pegasos``.

@@ -300,7 +300,7 @@ class NoveltyModel(Classifier, MapModel):
         worst = int(least.argmax())
         if self.C < least[worst] * (1.0 - 1e-12):
             whose = "all rows" if self.reading == "margin" else (
-                f"the rows of class {self.classes_[present[worst]]!r}"
+                f"the rows of class {self.classes_.tolist()[present[worst]]!r}"
             )  # fmt: skip
             raise ValueError(
                 f"C={self.C:g} is too small: it must be at least 1 over {whose}, "
@@ -328,7 +328,8 @@ class NoveltyModel(Classifier, MapModel):
         self.algorithm_ = "pegasos"
         alpha = self.alpha
         if alpha is None:
-            alpha = _STREAM_ALPHA if facts.mass is None else 1.0 / facts.mass
+            usual = front.usual_strength
+            alpha = _STREAM_ALPHA if facts.mass is None else usual / facts.mass
         problem = Problem(
             Hinge(), L2(float(alpha)), rows.shape[1], True, rows.dtype,
             seed_from(self.random_state), None, outputs,
@@ -415,7 +416,9 @@ class NoveltyModel(Classifier, MapModel):
         import warnings
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of small classes; what the fit itself warns of is told
+            warnings.simplefilter(
+                "ignore"
+            )  # of small classes; what the fit itself warns of is told
             for _, test in splitter.split(np.zeros((known.size, 1)), codes[known]):
                 train = np.delete(np.arange(codes.size), known[test])
                 fold: Any = clone(self).set_params(**quiet)

@@ -152,6 +152,9 @@ def _left_out(
     """
     share = np.linalg.solve(S, U.transpose(0, 2, 1))  # minus the block of rho with a row's unknowns
     inverse = own - U @ share
-    missed = np.linalg.solve(inverse, beta[:, :, None])
+    try:
+        missed = np.linalg.solve(inverse, beta[:, :, None])
+    except np.linalg.LinAlgError:  # a row without which nothing is left
+        return np.full(Y.shape, np.nan)
     moved = rho + (share @ missed)[:, :, 0]
     return Y * moved - missed[:, :, 0] - moved

@@ -13,8 +13,9 @@ and b, and an update costs O(non-zeros x classes) whatever the number of feature
 the iterates is kept the same way.
 
 The steps are 1 / (lambda m (t + d)), m = min(1, gamma - 1) the curvature that is there for certain,
-and d such that no shrinking overshoots zero.  As published they are 1 / (lambda t), which is safe
-for gamma >= 2 only, and overshoots while t < gamma - 1 + c.
+and d such that the first step changes the score of a usual row by one and no shrinking overshoots
+zero.  As published they are 1 / (lambda t), which is safe for gamma >= 2 only, overshoots while
+t < gamma - 1 + c, and leaves a short stream with what its first rows have said.
 
 The optimum lies within the ball of radius sqrt(c / (lambda (gamma - 1))), by the smallest
 eigenvalue of M; the published radius, by the largest one, may cut it off.
@@ -25,7 +26,7 @@ Reference: Jumutc and Suykens, Multi-class supervised novelty detection, IEEE TP
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from numba import njit
 from thresher.functions import LinearFunction
 from thresher.solvers._states import combined, present
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
+from thresher.solvers.pegasos import mean_sqnorm
 
 __all__ = ["RADII", "NoveltyPegasos"]
 
@@ -208,6 +210,9 @@ class NoveltyPegasos(Solver):
     delayed : bool, default=True
         Steps of 1 / (lambda m (t + d)) with the m and d of the module's text; False: 1 / (lambda t)
         as published, for gamma >= 2.
+    first : float or None, default=None
+        The first step, where they are delayed.  None: one over the mean squared norm of the rows,
+        of a stream of its first ones.
     batch : int, default=1
         Rows per update.
     constant : float, default=1.0
@@ -237,6 +242,7 @@ class NoveltyPegasos(Solver):
     radius: str | None = "corrected"
     average: bool = True
     delayed: bool = True
+    first: float | None = None
     batch: int = 1
     constant: float = 1.0
     loss_needs = frozenset()
@@ -251,6 +257,8 @@ class NoveltyPegasos(Solver):
             raise ValueError(f"NoveltyPegasos: gamma must be larger than 1, got {self.gamma}")
         if not 0.0 <= self.constant < math.inf:
             raise ValueError(f"NoveltyPegasos: constant must be at least 0, got {self.constant}")
+        if self.first is not None and not 0.0 < self.first < math.inf:
+            raise ValueError(f"NoveltyPegasos: first must be a positive step, got {self.first}")
         if self.radius not in RADII:
             known = ", ".join(map(repr, RADII))
             raise ValueError(f"NoveltyPegasos: radius must be one of {known}, got {self.radius!r}")
@@ -268,6 +276,23 @@ class NoveltyPegasos(Solver):
         curvature = self.gamma - 1.0 + (c if self.radius == "published" else 0.0)
         return math.sqrt(c / (problem.ridge * curvature))
 
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        if self.first is not None or not self.delayed:
+            return self, problem
+        square = mean_sqnorm(chunk) + self.constant**2
+        usual = 0.0 < square < math.inf
+        return replace(self, first=1.0 / square if usual else 1.0), problem
+
+    def rates(self, problem: Problem) -> tuple[float, float]:
+        """The m and d of the steps 1 / (lambda m (t + d))."""
+        if not self.delayed:
+            return 1.0, 0.0
+        modulus = min(1.0, self.gamma - 1.0)
+        delay = (self.gamma - 1.0 + problem.outputs) / modulus
+        if self.first is not None:
+            delay = max(delay, 1.0 / (problem.ridge * modulus * self.first))
+        return modulus, delay - 1.0
+
     def init(self, problem: Problem, chunk: Chunk | None = None) -> CoupledState:
         shape = (problem.n_features, problem.outputs)
         return CoupledState(
@@ -276,9 +301,7 @@ class NoveltyPegasos(Solver):
         )  # fmt: skip
 
     def update(self, problem: Problem, state: CoupledState, chunk: Chunk) -> CoupledState:
-        modulus = min(1.0, self.gamma - 1.0) if self.delayed else 1.0
-        most = self.gamma - 1.0 + problem.outputs
-        delay = most / modulus - 1.0 if self.delayed else 0.0
+        modulus, delay = self.rates(problem)
         return CoupledState(*_learn(
             chunk.rows, chunk.y, chunk.weight, chunk.order, problem.ridge, float(self.gamma),
             modulus, delay, self.batch, self.ball(problem), self.average, float(self.constant),
