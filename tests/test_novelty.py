@@ -72,7 +72,7 @@ def conic(K, codes, C, gamma, classes, reading):
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize(("gamma", "classes"), [(1.3, 3), (4.0, 2), (2.0, 1)])
 def test_the_program_is_that_of_an_interior_point(reading, gamma, classes):
-    rows = CODES < classes
+    rows = classes > CODES
     codes, kernel = CODES[rows], K[np.ix_(rows, rows)]
     C = np.linspace(0.08, 0.12, classes)  # each class may have its own
     columns = KernelColumns(KERNEL, X[rows], np.float64)
@@ -100,7 +100,7 @@ def test_the_inverse_of_the_coupling_and_when_it_is_convex():
 
 
 def test_the_binary_form_with_corrected_labels():
-    """Multipliers alpha for y and lambda for -y, as corrected: w2 = -w1 with the margin's reading."""
+    """Multipliers alpha for y and lambda for -y: w2 = -w1 with the margin's reading."""
     rows = (CODES == 0) | (CODES == 1)
     model = NoveltyClassifier("exact", reading="margin", C=0.1, gamma=0.5, false_alarms=None,
                               tol=1e-6, coupling=1.5).fit(X[rows], CODES[rows])  # fmt: skip
@@ -199,7 +199,7 @@ def printed_system(K, Y, ridge, gamma):
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
 def test_least_squares_solves_the_printed_system_and_leaves_rows_out(classes):
-    rows = np.flatnonzero(CODES < classes)[::2]
+    rows = np.flatnonzero(classes > CODES)[::2]
     codes, kernel = CODES[rows], K[np.ix_(rows, rows)]
     weight = RNG.uniform(0.5, 2.0, rows.size)
     found = least_squares_novelty(kernel.copy(), codes, weight, 3.0, classes, 1.7)
@@ -257,7 +257,7 @@ def test_steps_are_those_of_a_plain_loop(solver):
 
 
 def test_the_corrected_ball_holds_the_optimum_and_the_published_one_cuts_it_off():
-    """One row x = 1 of the first of two classes, lambda = 1, gamma = 1.2: the optimum is (1, -1)."""
+    """One row x = 1 of the first of two classes, lambda = 1, gamma = 1.2: optimum (1, -1)."""
     chunk = driver.whole(as_rows(np.ones((1, 1))), np.zeros(1))
     problem = Problem(Hinge(), L2(1.0), 1, outputs=2)
     plan = driver.Plan(3000, "sequential")

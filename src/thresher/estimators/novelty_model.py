@@ -6,8 +6,6 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from thresher._outliers import WORD
@@ -20,6 +18,7 @@ from thresher.estimators.base import SEVERITY, Learner, Setup
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import Front, UnitsFront
 from thresher.estimators.mapped import MapModel
+from thresher.estimators.novelty_threshold import out_of_fold, quantile
 from thresher.estimators.progress import Held
 from thresher.estimators.spaces import kernel_dimensions, strength
 from thresher.estimators.support_fit import Watch
@@ -298,7 +297,7 @@ class NoveltyModel(Classifier, MapModel):
             return 1.0 / (self.nu * rows)
         least = 1.0 / rows
         worst = int(least.argmax())
-        if self.C < least[worst] * (1.0 - 1e-12):
+        if least[worst] * (1.0 - 1e-12) > self.C:
             whose = "all rows" if self.reading == "margin" else (
                 f"the rows of class {self.classes_.tolist()[present[worst]]!r}"
             )  # fmt: skip
@@ -385,7 +384,7 @@ class NoveltyModel(Classifier, MapModel):
         known = np.flatnonzero((numbers >= 0) & counted)
         left = self.__dict__.pop("_left_out", None)
         if left is None:
-            scores = self._out_of_fold(X, codes, weight, known)
+            scores = out_of_fold(self, X, codes, weight, known)
         else:
             places = np.cumsum(counted) - 1
             scores = left[places[known]].max(axis=1)
@@ -393,41 +392,13 @@ class NoveltyModel(Classifier, MapModel):
         finite = np.isfinite(scores)
         if not finite.any():
             return
-        self._set_threshold(_quantile(scores[finite], masses[finite], self.false_alarms or 0.0))
+        self._set_threshold(quantile(scores[finite], masses[finite], self.false_alarms or 0.0))
 
     def _set_threshold(self, threshold: float) -> None:
         self.threshold_ = threshold
         inner = self.function_.function
         inner = inner._replace(intercept=inner.intercept - threshold)
         self.function_ = self.function_._replace(function=inner)
-
-    def _out_of_fold(
-        self, X: Any, codes: np.ndarray, weight: np.ndarray | None, known: np.ndarray
-    ) -> np.ndarray:
-        """The highest score of every known row by a model that has not seen it; NaN where a fold
-        cannot be learned from."""
-        out, labels = np.full(codes.size, np.nan), self.outcomes_
-        folds = min(_FOLDS, int(np.bincount(codes[known]).max()))
-        if folds < 2:
-            return out[known]
-        splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
-        quiet = {"false_alarms": None, "verbose": 0, "callbacks": None}
-        quiet |= {"random_state": seed_from(self.random_state), "algorithm": self.algorithm_}
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # of small classes; what the fit itself warns of is told
-            for _, test in splitter.split(np.zeros((known.size, 1)), codes[known]):
-                train = np.delete(np.arange(codes.size), known[test])
-                fold: Any = clone(self).set_params(**quiet)
-                fold.n_features_in_ = X.shape[1]
-                fold.outlier_label = self.outlier_label_
-                mine = None if weight is None else weight[train]
-                fold.fit_codes(X[train], codes[train], labels, mine)
-                out[known[test]] = fold.function_.function.scores(X[known[test]]).max(axis=1)
-        return out[known]
 
     def _known(self, X: Any) -> np.ndarray:
         """(rows, classes): the scores of the known classes."""
@@ -439,14 +410,3 @@ def _whole(products: np.ndarray, present: np.ndarray, outputs: int) -> np.ndarra
     out = np.zeros((outputs, outputs))
     out[np.ix_(present, present)] = products
     return out
-
-
-def _quantile(values: np.ndarray, masses: np.ndarray, share: float) -> float:
-    """Below which at most this share of the mass lies."""
-    order = np.argsort(values, kind="stable")
-    below = np.cumsum(masses[order]) / masses.sum()
-    first = int(np.searchsorted(below, share, side="right"))
-    first = min(first, values.size - 1)
-    low = values[order[first]]
-    before = values[order[first - 1]] if first else low - 1e-9 * max(abs(low), 1.0)
-    return float(0.5 * (before + low))

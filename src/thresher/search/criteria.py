@@ -2,8 +2,8 @@ r"""What is minimised or maximised.
 
 Criteria judge a fitted estimator on rows that it has not seen.  Names: ``error`` (share of wrong
 labels), ``auc``, ``log_loss``, ``mse``, ``mae``, ``r2``, ``silhouette`` (of clusters; see
-``thresher.partitions``), ``novelty``, ``class_error`` and ``novelty_auc`` (of novelty detection) and
-``sparse_error``,
+``thresher.partitions``), ``novelty``, ``class_error`` and ``novelty_auc`` (of novelty detection)
+and ``sparse_error``,
 
 .. math:: (1 - \kappa)\, \text{error} + \kappa\, \text{nnz}(w) / d,
 

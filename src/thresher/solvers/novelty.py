@@ -9,15 +9,15 @@ together:
 A row has y_ij = +1 for its own class and -1 for the others; one of no class has -1 for all.  The
 rows of a class are to have f_j >= 0.  What is asked of the others is read in two ways:
 
-- *margin* (A): :math:`y_{ij} \langle w_j, \phi(x_i)\rangle \ge \rho_j - \xi_{ij}`, so that the others
-  lie beyond :math:`-2\rho_j`;
+- *margin* (A): :math:`y_{ij} \langle w_j, \phi(x_i)\rangle \ge \rho_j - \xi_{ij}`, so that the
+  others lie beyond :math:`-2\rho_j`;
 - *boundary* (B): :math:`y_{ij} f_j(x_i) \ge -\xi_{ij}`, so that they lie outside.
 
 The squares of the normals and their inner products are the quadratic form of
-:math:`M = (\gamma - 1) I + 11'`, whose eigenvalues are :math:`\gamma - 1` and :math:`\gamma - 1 + c`:
-convex if and only if gamma > 1.  Its inverse has :math:`\eta / \mu` on the diagonal and
-:math:`-1 / \mu` off it, :math:`\eta = \gamma + c - 2`, :math:`\mu = (\gamma + c - 1)(\gamma - 1)`.
-The dual has a variable for every row and class, blocks coupled by the inverse, and an equality for
+:math:`M = (\gamma - 1) I + 11'`, whose eigenvalues are :math:`\gamma - 1` and
+:math:`\gamma - 1 + c`: convex if and only if gamma > 1 (gamma > c - 1, as published, is enough, and
+more than is needed).  Its inverse has :math:`\eta / \mu` on the diagonal and :math:`-1 / \mu` off
+it, :math:`\eta = \gamma + c - 2`, :math:`\mu = (\gamma + c - 1)(\gamma - 1)`.  The dual has a variable for every row and class, blocks coupled by the inverse, and an equality for
 each class.  With one class it is the one-class support vector machine.
 
 Least squares in place of the slacks, :math:`y_{ij} \langle w_j, \phi(x_i)\rangle = \rho_j -

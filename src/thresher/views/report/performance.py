@@ -17,8 +17,9 @@ __all__ = ["METRICS", "headline", "performance"]
 METRICS = {
     "error": "share of wrong labels", "class_error": "share of wrong classes without rejections",
     "false_alarms": "share of known rows that are rejected",
-    "detection": "share of outliers that are rejected", "auc": "area under the ROC curve", "f1": "F1",
-    "log_loss": "log loss", "rmse": "root mean squared error", "mae": "mean absolute error",
+    "detection": "share of outliers that are rejected",
+    "auc": "area under the ROC curve", "f1": "F1", "log_loss": "log loss",
+    "rmse": "root mean squared error", "mae": "mean absolute error",
     "r2": "R² (share of the variance explained)",
 }  # fmt: skip
 _SHARES = ("error", "class_error", "false_alarms", "detection")
