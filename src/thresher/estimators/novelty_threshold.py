@@ -40,9 +40,8 @@ def out_of_fold(
             train = np.delete(np.arange(codes.size), left)
             fold: Any = clone(model).set_params(**settings)
             fold.n_features_in_ = X.shape[1]
-            fold.fit_codes(
-                X[train], codes[train], labels, None if weight is None else weight[train]
-            )
+            mine = None if weight is None else weight[train]
+            fold.fit_codes(X[train], codes[train], labels, mine)
             out[left] = fold.function_.function.scores(X[left]).max(axis=1)
     return out[known]
 

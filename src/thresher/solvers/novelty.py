@@ -17,8 +17,9 @@ The squares of the normals and their inner products are the quadratic form of
 :math:`M = (\gamma - 1) I + 11'`, whose eigenvalues are :math:`\gamma - 1` and
 :math:`\gamma - 1 + c`: convex if and only if gamma > 1 (gamma > c - 1, as published, is enough, and
 more than is needed).  Its inverse has :math:`\eta / \mu` on the diagonal and :math:`-1 / \mu` off
-it, :math:`\eta = \gamma + c - 2`, :math:`\mu = (\gamma + c - 1)(\gamma - 1)`.  The dual has a variable for every row and class, blocks coupled by the inverse, and an equality for
-each class.  With one class it is the one-class support vector machine.
+it, :math:`\eta = \gamma + c - 2`, :math:`\mu = (\gamma + c - 1)(\gamma - 1)`.  The dual has a
+variable for every row and class, blocks coupled by the inverse, and an equality for each class.
+With one class it is the one-class support vector machine.
 
 Least squares in place of the slacks, :math:`y_{ij} \langle w_j, \phi(x_i)\rangle = \rho_j -
 \xi_{ij}` with :math:`\tfrac C2 \xi^2`, give one linear system in c + n c unknowns.  In the
