@@ -8,8 +8,12 @@ image, which is generated: a dark sea, bright land, and the track of a boat.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,21 +136,39 @@ def _scaled(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return units.transform(train), units.transform(test)
 
 
-def small_errors(name: str, settings: Settings, methods: Sequence[str]) -> dict[str, np.ndarray]:
-    """Errors of every left-out fold, ``settings.runs`` of them in repetitions of ten."""
+def _fold_errors(job: tuple[str, int, Settings, tuple[str, ...]]) -> list[float]:
+    """Of one left-out fold."""
+    name, run, settings, methods = job
     found = _small(name)
     assert found is not None
-    out: dict[str, list[float]] = {method: [] for method in methods}
-    for run in range(settings.runs):
-        repetition, fold = divmod(run, 10)
-        seed = settings.seed + repetition
-        folds = list(StratifiedKFold(10, shuffle=True, random_state=seed).split(*found))
-        train, test = folds[fold]
-        rows = _scaled(found.X[train], found.X[test])
-        for method in methods:
-            parts = Labelled(rows[0], found.y[train]), Labelled(rows[1], found.y[test])
-            out[method].append(_error(method, *parts, settings, seed))
-    return {method: np.array(errors) for method, errors in out.items()}
+    repetition, fold = divmod(run, 10)
+    seed = settings.seed + repetition
+    folds = list(StratifiedKFold(10, shuffle=True, random_state=seed).split(*found))
+    train, test = folds[fold]
+    rows = _scaled(found.X[train], found.X[test])
+    parts = Labelled(rows[0], found.y[train]), Labelled(rows[1], found.y[test])
+    return [_error(method, *parts, settings, seed) for method in methods]
+
+
+def small_errors(name: str, settings: Settings, methods: Sequence[str]) -> dict[str, np.ndarray]:
+    """Errors of every left-out fold, ``settings.runs`` of them in repetitions of ten."""
+    jobs = [(name, run, settings, tuple(methods)) for run in range(settings.runs)]
+    return dict(zip(methods, np.array(_spread(_fold_errors, jobs)).T, strict=True))
+
+
+def _spread(call: Callable[[Any], Any], jobs: Sequence[Any]) -> list[Any]:
+    """By as many processes as THRESHER_WORKERS says, one otherwise."""
+    workers = int(os.environ.get("THRESHER_WORKERS", "1"))
+    if workers < 2:
+        return [_quietly(call, job) for job in jobs]
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        return list(pool.map(partial(_quietly, call), jobs))
+
+
+def _quietly(call: Callable[[Any], Any], job: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of settings on the way that do not converge
+        return call(job)
 
 
 def _p(a: np.ndarray, b: np.ndarray) -> str:
@@ -199,31 +221,33 @@ def large_table(settings: Settings) -> str:
 
 
 def large_errors(name: str, settings: Settings) -> dict[str, np.ndarray]:
+    jobs = [(name, run, settings) for run in range(settings.runs)]
+    errors = np.array(_spread(_half_errors, jobs)).T
+    return dict(zip(("Pegasos-SND", "Pegasos", "NyFS-LSSVM"), errors, strict=True))
+
+
+def _half_errors(job: tuple[str, int, Settings]) -> list[float]:
+    name, run, settings = job
     raw = data.read(name)
     X, y = data.columns(name, raw), data.labels(name, raw)
-    out: dict[str, list[float]] = {"Pegasos-SND": [], "Pegasos": [], "NyFS-LSSVM": []}
-    for run in range(settings.runs):
-        rng = np.random.default_rng((settings.seed, run))
-        order = rng.permutation(y.size)
-        half = y.size // 2
-        train, test = order[:half], order[half:]
-        rows, new = _scaled(X[train], X[test])
-        some = slice(0, MOST_ROWS)
-        common = {"n_components": "sqrt", "landmarks": "entropy", "random_state": run}
-        models = {
-            "Pegasos-SND": (
-                NoveltyClassifier("pegasos", false_alarms=None, **common), "class_error",
-            ),
-            "Pegasos": (KernelClassifier("hinge", solver="pegasos", **common), "error"),
-            "NyFS-LSSVM": (KernelClassifier("least_squares", **common), "error"),
-        }  # fmt: skip
-        for method, (estimator, criterion) in models.items():
-            tuned = _tuned(estimator, settings, run, criterion, refit=False)
-            tuned.fit(rows[some], y[train][some])
-            model = estimator.set_params(**tuned.best_params_).fit(rows, y[train])
-            found = model.classify(new) if criterion == "class_error" else model.predict(new)
-            out[method].append(float(np.mean(found != y[test])))
-    return {method: np.array(errors) for method, errors in out.items()}
+    order = np.random.default_rng((settings.seed, run)).permutation(y.size)
+    train, test = order[: y.size // 2], order[y.size // 2 :]
+    rows, new = _scaled(X[train], X[test])
+    some = slice(0, MOST_ROWS)
+    common = {"n_components": "sqrt", "landmarks": "entropy", "random_state": run}
+    models = [
+        (NoveltyClassifier("pegasos", false_alarms=None, **common), "class_error"),
+        (KernelClassifier("hinge", solver="pegasos", **common), "error"),
+        (KernelClassifier("least_squares", **common), "error"),
+    ]
+    errors = []
+    for estimator, criterion in models:
+        tuned = _tuned(estimator, settings, run, criterion, refit=False)
+        tuned.fit(rows[some], y[train][some])
+        model = estimator.set_params(**tuned.best_params_).fit(rows, y[train])
+        found = model.classify(new) if criterion == "class_error" else model.predict(new)
+        errors.append(float(np.mean(found != y[test])))
+    return errors
 
 
 # ---------------------------------------------------------------- mixtures with outliers, table 2.9
@@ -275,10 +299,10 @@ class OneClassEach(ClassifierMixin, BaseEstimator):
         return np.where(scores.max(axis=1) > 0.0, self.classes_[scores.argmax(axis=1)], -1)
 
 
-class _ForestEach:
+class ForestEach:
     """The same with isolation forests."""
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> _ForestEach:
+    def fit(self, X: np.ndarray, y: np.ndarray) -> ForestEach:
         self.parts = [IsolationForest(random_state=0).fit(X[y == c]) for c in np.unique(y)]
         return self
 
@@ -286,10 +310,10 @@ class _ForestEach:
         return np.stack([part.score_samples(X) for part in self.parts], axis=1)
 
 
-class _Margin:
+class Margin:
     """The largest one-against-the-rest value of an SVM."""
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> _Margin:
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Margin:
         self.model = SVC(C=10.0, decision_function_shape="ovr").fit(X, y)
         return self
 
@@ -297,12 +321,12 @@ class _Margin:
         return self.model.decision_function(X)
 
 
-def _peer(make: Callable[[], Any], train: Labelled, share: float = 0.05) -> tuple[Any, float]:
+def threshold_of(make: Callable[[], Any], train: Any, share: float = 0.05) -> tuple[Any, float]:
     """The peer of all rows, and the threshold that rejects a share of rows left out."""
     left = np.empty(train.y.size)
-    for a, b in StratifiedKFold(5, shuffle=True, random_state=0).split(*train):
+    for a, b in StratifiedKFold(5, shuffle=True, random_state=0).split(train.X, train.y):
         left[b] = make().fit(train.X[a], train.y[a]).scores(train.X[b]).max(axis=1)
-    return make().fit(*train), float(np.quantile(left, share))
+    return make().fit(train.X, train.y), float(np.quantile(left, share))
 
 
 def _judged(scores: Callable[[np.ndarray], np.ndarray], threshold: float, test: Labelled,
@@ -312,7 +336,8 @@ def _judged(scores: Callable[[np.ndarray], np.ndarray], threshold: float, test: 
     return float(wrong.mean()), float(np.mean(scores(odd).max(axis=1) <= threshold))
 
 
-def toy_results(number: int, run: int, settings: Settings) -> dict[str, tuple[float, float]]:
+def toy_results(job: tuple[int, int, Settings]) -> dict[str, tuple[float, float]]:
+    number, run, settings = job
     rng = np.random.default_rng((settings.seed, number, run))
     both = toy_mixture(number, rng)
     cut = 4 * both.y.size // 5
@@ -331,9 +356,9 @@ def toy_results(number: int, run: int, settings: Settings) -> dict[str, tuple[fl
     judged = Criterion("novelty", CRITERIA["novelty"].judge)
     each = _tuned(OneClassEach(), settings, run, judged, space=space).fit(*with_odd)
     out["one-class each"] = _judged(each.best_estimator_.scores, 0.0, test, odd)
-    peers: dict[str, Callable[[], Any]] = {"SVM, threshold": _Margin, "forest each": _ForestEach}
+    peers: dict[str, Callable[[], Any]] = {"SVM, threshold": Margin, "forest each": ForestEach}
     for name, make in peers.items():
-        model, threshold = _peer(make, train)
+        model, threshold = threshold_of(make, train)
         out[name] = _judged(model.scores, threshold, test, odd)
     return out
 
@@ -341,7 +366,7 @@ def toy_results(number: int, run: int, settings: Settings) -> dict[str, tuple[fl
 def toy_table(settings: Settings) -> str:
     lines = []
     for number in (2, 3, 4):
-        runs = [toy_results(number, run, settings) for run in range(settings.runs)]
+        runs = _spread(toy_results, [(number, run, settings) for run in range(settings.runs)])
         cells = []
         for name in runs[0]:
             pairs = np.array([found[name] for found in runs])
@@ -415,12 +440,10 @@ SHAPES = ((205, 236), (283, 281))
 
 def run(settings: Settings, shapes: Sequence[tuple[int, int]] = SHAPES) -> str:
     told = settings._asdict()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of settings on the way that do not converge
-        image, odd, count = image_table(settings, shapes)
-        parts = [
-            TEXT.format(**told), small_table(settings), LARGE_TEXT.format(**told),
-            large_table(settings), TOY_TEXT.format(**told), toy_table(settings),
-            IMAGE_TEXT.format(odd=odd, pixels=count), image,
-        ]  # fmt: skip
+    image, odd, count = _quietly(lambda s: image_table(s, shapes), settings)
+    parts = [
+        TEXT.format(**told), small_table(settings), LARGE_TEXT.format(**told),
+        large_table(settings), TOY_TEXT.format(**told), toy_table(settings),
+        IMAGE_TEXT.format(odd=odd, pixels=count), image,
+    ]  # fmt: skip
     return "\n\n".join(parts)
