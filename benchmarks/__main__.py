@@ -20,6 +20,7 @@ CLAIMS = {
     "reading": "Reading files and learning from them",
     "workers": "Two workers",
     "fixed_size": "Fixed-size kernel machines",
+    "exact": "Exact kernel machines",
     "budgeted": "Kernel machines on a budget",
     "hyperplanes": "Multi-hyperplane machines",
     "confidence": "Confidence-weighted learning",

@@ -391,6 +391,7 @@ EVERY_LEARNER = [
     for task in entry.estimators
     if TASKS[task].has_target  # clusterings: test_kmeans
     for way in ("fit", "partial_fit")
+    if way == "fit" or hasattr(LEARNERS.estimator(learner, task)(), way)
 ]
 
 

@@ -95,10 +95,10 @@ def test_it_finds_what_an_interior_point_finds(name, working):
     assert found.status is Status.CONVERGED
     assert found.violation <= tol
     assert abs(found.objective - best) <= 1e-4 * abs(best)
-    assert found.objective - best <= found.gap + 3e-5 * abs(best)
+    assert found.objective - best <= found.gap + 5e-5 * abs(best)
     Q = matrix(problem, K)
     value = 0.5 * found.z @ Q @ found.z + problem.p @ found.z
-    np.testing.assert_allclose(found.objective, value, rtol=2e-5)
+    np.testing.assert_allclose(found.objective, value, rtol=5e-5)
     rounding = 1e-7 * np.abs(found.z).sum()  # of kernel values in single precision
     np.testing.assert_allclose(found.gradient, Q @ found.z + problem.p, atol=1e-5 + rounding)
     assert np.all((problem.lower <= found.z) & (found.z <= problem.upper))
@@ -233,6 +233,9 @@ def test_steps_time_and_monitors_end_it():
     assert [event.steps for event in seen] == [1, 2, 3]
     assert seen[0].objective > seen[2].objective
     assert abs(found.z.sum()) < 1e-9
+    np.testing.assert_array_equal(seen[2].z, found.z)
+    whole, rest = solve_dual(problem, tol=1e-4), solve_dual(problem, seen[1].z, tol=1e-4)
+    np.testing.assert_allclose(rest.objective, whole.objective, rtol=5e-5)
 
 
 def test_rounding_that_keeps_it_from_the_tolerance_ends_it():

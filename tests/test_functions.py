@@ -11,12 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from thresher.functions import (
     BeliefFunction,
     DiagonalSpread,
+    Duels,
     Expansion,
     FullSpread,
     LinearFunction,
     LowRankSpread,
     MappedFunction,
     Planes,
+    SupportFunction,
     Units,
 )
 from thresher.functions.base import bytes_of
@@ -99,12 +101,43 @@ FUNCTIONS = {
         for name in KERNELS
         for units in UNITS
     },
+    "support vectors": SupportFunction(
+        kernel_of("rbf"), numbers(7, D), numbers(2, 7), numbers(2), UNITS["standardised"]
+    ),
+    "sparse support vectors": SupportFunction(
+        kernel_of("polynomial"), sparse.csr_matrix(numbers(7, D)), numbers(1, 7), numbers(1)
+    ),
+    "duels": Duels(
+        kernel_of("rbf"), numbers(7, D), numbers(2, 7), numbers(3), np.array([0, 3, 3, 7]),
+        UNITS["scaled"],
+    ),
 }  # fmt: skip
 every = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 
 
 def dense(values):
     return values.toarray() if sparse.issparse(values) else np.asarray(values)
+
+
+WITH_VECTORS = (Expansion, SupportFunction, Duels)
+
+
+def votes_by_formula(function, rows):
+    """Duels one by one: who wins, and by how much in all."""
+    K, k = gram(function.kernel, rows, function.vectors), function.outputs
+    owners = np.repeat(np.arange(k), np.diff(function.starts))
+    won, sums = np.zeros((len(rows), k)), np.zeros((len(rows), k))
+    duels = iter(function.intercept)
+    for i in range(k):
+        for j in range(i + 1, k):
+            coef = np.where(owners == i, function.coef[j - 1], 0.0)
+            coef = np.where(owners == j, function.coef[i], coef)
+            value = K @ coef + next(duels)
+            won[:, j] += value > 0
+            won[:, i] += value <= 0
+            sums[:, j] += value
+            sums[:, i] -= value
+    return won + sums / (3.0 * (np.abs(sums) + 1.0))
 
 
 def by_formula(function, rows):
@@ -117,8 +150,10 @@ def by_formula(function, rows):
         classes = range(function.owners.max() + 1)
         best = np.column_stack([scores[:, function.owners == c].max(axis=1) for c in classes])
         return best[:, 1:] - best[:, :1] if best.shape[1] == 2 else best
-    if isinstance(function, Expansion):
-        features = gram(function.kernel, rows, function.vectors)
+    if isinstance(function, Duels):
+        return votes_by_formula(function, rows)
+    if isinstance(function, WITH_VECTORS):
+        features = gram(function.kernel, rows, dense(function.vectors))
     elif isinstance(function, MappedFunction):
         features = dense(function.map.features(rows))
     else:
@@ -180,7 +215,7 @@ def test_size_counts_the_numbers_that_a_score_takes(function):
         assert held or parts or function.map.by_columns
     else:
         expected = nonzero(function.coef)
-        expected += nonzero(function.vectors) if isinstance(function, Expansion) else 0
+        expected += nonzero(function.vectors) if isinstance(function, WITH_VECTORS) else 0
     assert function.size == expected
 
 
@@ -249,7 +284,7 @@ def damages(function):
                 for k, bad in enumerate(bads):
                     units = value._replace(**{field: bad})
                     yield f"units {field} {k}", lambda units=units: function._replace(units=units)
-    if isinstance(function, Expansion):
+    if isinstance(function, WITH_VECTORS):
         yield "no kernel", lambda: function._replace(kernel="rbf")
     if isinstance(function, MappedFunction):
         for features in (D - 1, 0, -1, float(D), None):

@@ -24,6 +24,7 @@ from thresher import (
     KernelClassifier,
     LinearClassifier,
     MultiHyperplaneClassifier,
+    SupportVectorClassifier,
     cli,
     load_model,
 )
@@ -35,7 +36,7 @@ from thresher.race.race import Race
 from thresher.solvers import driver
 
 INTERRUPTED = 130
-LEARNERS = ["linear", "joint", "kernel", "forest", "budgeted", "hyperplanes", "confidence"]
+LEARNERS = ["linear", "joint", "kernel", "forest", "budgeted", "svm", "hyperplanes", "confidence"]
 
 
 @pytest.fixture
@@ -168,6 +169,7 @@ def one_of(learner):
         "kernel": KernelClassifier(n_components=20, random_state=0),
         "forest": KernelClassifier(map="forest", n_components=5, random_state=0),
         "budgeted": BudgetedClassifier(budget=10, max_iter=2, random_state=0),
+        "svm": SupportVectorClassifier(random_state=0),
         "hyperplanes": MultiHyperplaneClassifier(max_iter=2, random_state=0),
         "confidence": ConfidenceClassifier(max_iter=2, random_state=0),
     }[learner]

@@ -8,20 +8,24 @@ from scipy import sparse
 from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.svm import SVC, SVR, NuSVC, NuSVR
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 from thresher import (
     RBF,
+    OneClassMachine,
     Polynomial,
     Sigmoid,
     SupportVectorClassifier,
     SupportVectorRegressor,
     load_model,
+    open_data,
     save_model,
     train,
 )
 from thresher._clock import ending
+from thresher.artifacts.onnx_graph import write_onnx
 from thresher.solvers import Status
+from thresher.training import Training, run
 
 RNG = np.random.default_rng(0)
 X, Y = load_digits(return_X_y=True)
@@ -101,6 +105,19 @@ def test_regression(nu):
     if nu is not None:
         outside = np.abs(ours.predict(SICK) - DISEASE) > ours.epsilon_ * 1.001
         assert np.average(outside, weights=weight) <= nu + 0.01
+
+
+@pytest.mark.parametrize("weight", [None, 1.0 + np.arange(600) % 2])
+def test_one_class(weight):
+    ours = OneClassMachine(nu=0.2, gamma=0.05, tol=1e-4).fit(X[:600], sample_weight=weight)
+    theirs = OneClassSVM(nu=0.2, gamma=0.05, tol=1e-4).fit(X[:600], sample_weight=weight)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
+    np.testing.assert_allclose(ours.offset_, theirs.offset_[0], rtol=1e-4)
+    new = X[600:]  # support vectors lie on the boundary itself
+    assert np.mean(ours.predict(new) == theirs.predict(new)) > 0.995
+    np.testing.assert_allclose(ours.score_samples(X), ours.decision_function(X) + ours.offset_)
+    with pytest.raises(ValueError, match="nu must lie in"):
+        OneClassMachine(nu=0.0).fit(X)
 
 
 # ---------------------------------------------------------------- least squares
@@ -291,12 +308,41 @@ def test_files(model, rows, y, tmp_path):
     assert again.status_ is model.status_
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        SupportVectorClassifier(calibrate="sigmoid", scale=True),
+        SupportVectorClassifier(multiclass="ovr"),
+    ],
+)
+def test_onnx(model, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    x, y = IRIS
+    model.fit(x, y)
+    write_onnx(tmp_path / "m.onnx", model.function_, model.classes_, model.link)
+    session = runtime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"X": x}), strict=True))
+    np.testing.assert_allclose(found["scores"], model.decision_function(x), atol=1e-9)
+    assert np.array_equal(found["label"], model.predict(x))
+    if model.calibrate:
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(x), atol=1e-9)
+
+
 def test_training_by_name():
     model = train(X, Y, learner="svm", params={"gamma": 0.05})
     assert model.training["held_out"]["error"] < 0.05
     assert "support vectors" in model.training["size"]
     wave = np.sin(3 * SICK[:, 3]) + SICK[:, 4]
     assert train(SICK, wave, learner="svm").training["held_out"]["r2"] > 0.9
+
+
+def test_a_training_that_is_stopped_leaves_a_model():
+    how = Training(learner="svm", stop=lambda: True)
+    model = run(open_data(X[:300], TWO[:300]), how)
+    assert model.training["status"] == "INTERRUPTED"
+    assert model.predict(X[:5]).shape == (5,)
 
 
 def test_rows_that_do_not_fit_are_refused_with_what_to_use():

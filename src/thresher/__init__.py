@@ -15,7 +15,8 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
-        "MultiHyperplaneClassifier", "NoveltyClassifier", "PlaneClustering", "StochasticKMeans",
+        "MultiHyperplaneClassifier", "NoveltyClassifier", "OneClassMachine", "PlaneClustering",
+        "StochasticKMeans",
         "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         LinearRegressor,
         MultiHyperplaneClassifier,
         NoveltyClassifier,
+        OneClassMachine,
         PlaneClustering,
         StochasticKMeans,
         SupportVectorClassifier,

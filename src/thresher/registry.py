@@ -368,6 +368,10 @@ LEARNERS = Learners({
             "classification": "thresher.estimators.support.SupportVectorClassifier",
             "regression": "thresher.estimators.support.SupportVectorRegressor",
         },
+        losses={
+            "classification": ("hinge", "least_squares"),
+            "regression": ("epsilon_insensitive", "least_squares"),
+        },
     ),
     "hyperplanes": LearnerEntry(
         "several linear functions per class",

@@ -8,10 +8,7 @@ constant last feature of value ``bias``; a negative bias means that there is non
 
 from __future__ import annotations
 
-import math
 import os
-import re
-from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -19,6 +16,16 @@ import numpy as np
 from thresher._files import Path_, atomic_file
 from thresher.artifacts.coefficients import checked
 from thresher.artifacts.container import BadFile
+from thresher.artifacts.model_text import (
+    INTEGER,
+    LINE,
+    integer_labels,
+    numbered_lines,
+    read_number,
+    read_numbers,
+    read_whole,
+    text_lines,
+)
 
 __all__ = ["LiblinearModel", "read_liblinear", "write_liblinear"]
 
@@ -27,9 +34,6 @@ _CLASSIFIERS = (
     "L1R_L2LOSS_SVC", "L1R_LR", "L2R_LR_DUAL",
 )  # fmt: skip
 _REGRESSORS = ("L2R_L2LOSS_SVR", "L2R_L2LOSS_SVR_DUAL", "L2R_L1LOSS_SVR_DUAL")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_LINE = 32  # most characters that one number takes
 
 
 class LiblinearModel(NamedTuple):
@@ -69,7 +73,7 @@ def write_liblinear(
     if kept is None:
         lines.append("nr_class 2")
     else:
-        numbers = _integers(kept)
+        numbers = integer_labels(kept, "LIBLINEAR")
         numbers = numbers[::-1] if len(numbers) == 2 else numbers
         lines += [f"nr_class {len(numbers)}", f"label {' '.join(map(str, numbers))}"]
     lines += [f"nr_feature {table.shape[1]}", "bias 1", "w"]
@@ -77,23 +81,6 @@ def write_liblinear(
         file.write(("\n".join(lines) + "\n").encode("ascii"))
         for column in (*table.T, offsets):
             file.write((" ".join(map(repr, column.tolist())) + " \n").encode("ascii"))
-
-
-def _integers(labels: np.ndarray) -> list[int]:
-    """LIBLINEAR's labels are C integers; nothing else is bent into one."""
-    if labels.dtype.kind not in "biuf":
-        raise ValueError(
-            f"LIBLINEAR knows integer labels only, got {labels.tolist()[0]!r}: number the classes"
-        )
-    if labels.dtype.kind == "f" and not np.all(labels == np.floor(labels)):
-        wrong = float(labels[labels != np.floor(labels)][0])
-        raise ValueError(f"LIBLINEAR knows integer labels only, got {wrong!r}: number the classes")
-    numbers = [int(label) for label in labels]
-    if max(map(abs, numbers)) >= 2**31:
-        raise ValueError(f"LIBLINEAR's labels have 32 bits, got {max(numbers, key=abs)}")
-    if sorted(set(numbers)) != numbers:
-        raise ValueError(f"labels must be sorted and distinct, got {numbers[:10]}")
-    return numbers
 
 
 # ---------------------------------------------------------------- reading
@@ -118,8 +105,8 @@ def _read(file: IO[bytes], size: int, max_bytes: int) -> LiblinearModel:
     fields, line = _header(file)
     solver_type = fields["solver_type"]
     regression = solver_type in _REGRESSORS
-    count = _whole(fields, "nr_class", 2, 2 if regression else 2**31)
-    features, bias = _whole(fields, "nr_feature", 1, 2**31), _number(fields["bias"], line)
+    count = read_whole(fields, "nr_class", 2, 2 if regression else 2**31)
+    features, bias = read_whole(fields, "nr_feature", 1, 2**31), read_number(fields["bias"], line)
     columns = count if count > 2 or solver_type == "MCSVM_CS" else 1
     rows = features + (bias >= 0)
     if 2 * rows * columns > size:
@@ -147,21 +134,10 @@ def _sorted(
     return LiblinearModel(coef, intercept, np.sort(labels), solver_type, False)
 
 
-def _lines(file: IO[bytes], limit: int) -> Iterator[str]:
-    """The lines in turn, none longer than ``limit``."""
-    while line := file.readline(limit + 1):
-        if len(line) > limit:
-            raise BadFile("the line is too long")
-        try:
-            yield line.decode("ascii").strip()
-        except UnicodeDecodeError:
-            raise BadFile("the line is not plain text") from None
-
-
 def _header(file: IO[bytes]) -> tuple[dict[str, str], int]:
     """The fields above the weights by name, and the number of their last line."""
     fields: dict[str, str] = {}
-    lines = _numbered(_lines(file, _LINE * 2**20), 0)
+    lines = numbered_lines(text_lines(file, LINE * 2**20), 0)
     for number, line in lines:
         key, _, value = line.partition(" ")
         if key == "w" and not value:
@@ -173,18 +149,8 @@ def _header(file: IO[bytes]) -> tuple[dict[str, str], int]:
             raise BadFile(f"line {number}: {key!r} stands here a second time")
         fields[key] = value.strip()
         if key == "bias":
-            _number(fields[key], number)
+            read_number(fields[key], number)
     raise BadFile(f"line {len(fields) + 1}: the file ends before the line 'w'")
-
-
-def _numbered(lines: Iterator[str], before: int) -> Iterator[tuple[int, str]]:
-    number = before
-    try:
-        for line in lines:
-            number += 1
-            yield number, line
-    except BadFile as error:
-        raise BadFile(f"line {number + 1}: {error}") from None
 
 
 def _check_header(fields: dict[str, str], line: int) -> None:
@@ -200,18 +166,10 @@ def _check_header(fields: dict[str, str], line: int) -> None:
         raise BadFile(f"line {line}: {missing[0]!r} is missing above")
 
 
-def _whole(fields: dict[str, str], name: str, low: int, high: int) -> int:
-    text = fields[name]
-    if not _INTEGER.fullmatch(text) or not low <= int(text) <= high:
-        place = list(fields).index(name) + 1
-        raise BadFile(f"line {place}: {name} must be a number from {low}, got {text[:50]!r}")
-    return int(text)
-
-
 def _labels(fields: dict[str, str], count: int) -> np.ndarray:
     place = list(fields).index("label") + 1
     words = fields["label"].split()
-    if len(words) != count or not all(map(_INTEGER.fullmatch, words)):
+    if len(words) != count or not all(map(INTEGER.fullmatch, words)):
         raise BadFile(f"line {place}: {count} integer labels were expected, got {len(words)} words")
     labels = np.array([int(word) for word in words], dtype=np.int64)
     if np.unique(labels).size != count:
@@ -219,27 +177,9 @@ def _labels(fields: dict[str, str], count: int) -> np.ndarray:
     return labels
 
 
-def _number(text: str, line: int) -> float:
-    value = float(text) if _NUMBER.fullmatch(text) else math.nan
-    if not math.isfinite(value):
-        raise BadFile(f"line {line}: {text[:50]!r} is no finite number")
-    return value
-
-
-def _numbers(words: list[str], line: int) -> list[float]:
-    """Quickly where all is well; one by one where an error has to be named."""
-    try:
-        values = [float(word) for word in words]
-    except ValueError:
-        values = [math.nan]
-    if math.isfinite(sum(values)) and not any("_" in word for word in words):
-        return values
-    return [_number(word, line) for word in words]
-
-
 def _weights(file: IO[bytes], line: int, rows: int, columns: int) -> np.ndarray:
     table = np.empty((rows, columns))
-    lines = _numbered(_lines(file, _LINE * (columns + 1)), line)
+    lines = numbered_lines(text_lines(file, LINE * (columns + 1)), line)
     for row in range(rows):
         number, text = next(lines, (line + row + 1, None))
         if text is None:
@@ -247,7 +187,7 @@ def _weights(file: IO[bytes], line: int, rows: int, columns: int) -> np.ndarray:
         words = text.split()
         if len(words) != columns:
             raise BadFile(f"line {number}: {columns} weights were expected, got {len(words)}")
-        table[row] = _numbers(words, number)
+        table[row] = read_numbers(words, number)
     for number, text in lines:
         if text:
             raise BadFile(f"line {number}: text after the last line of weights")

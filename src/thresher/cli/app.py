@@ -335,7 +335,8 @@ def convert(
     data: o.Data,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="By its suffix: .csv, .parquet, .arrow, .svm, "
-                           ".npz, .rows (parsed rows); .thresher from a LIBLINEAR model.")
+                           ".npz, .rows (parsed rows); .thresher from a model of "
+                           "LIBLINEAR or LIBSVM.")
     ],
     target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict; for "
                                                   ".svm, .npz and .rows.")] = None,
@@ -353,12 +354,12 @@ def export(
     model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help=".onnx, .csv (coefficients), or anything else "
-                           "for a LIBLINEAR model.")
+                           "for a LIBLINEAR model (learner svm: LIBSVM).")
     ],
     plugin: o.Plugin = [],
     json: o.Json = False,
 ) -> None:  # fmt: skip
-    """Write a model for other tools: ONNX, LIBLINEAR, coefficients as CSV."""
+    """Write a model for other tools: ONNX, LIBLINEAR, LIBSVM, coefficients as CSV."""
     from thresher.cli import export as work
 
     work.export(model, output, plugin, json)

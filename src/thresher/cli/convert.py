@@ -1,4 +1,4 @@
-"""``thresher convert``: between data formats, and LIBLINEAR models to ours."""
+"""``thresher convert``: between data formats, and models of LIBLINEAR and LIBSVM to ours."""
 
 from __future__ import annotations
 
@@ -121,20 +121,33 @@ def _to_npz(data: DataSet, output: Path) -> int:
 
 
 def _import_model(paths: list[str], output: Path, as_json: bool) -> None:
-    from thresher.artifacts.liblinear import read_liblinear
-    from thresher.estimators.linear import imported
     from thresher.training import save_model
 
     if len(paths) != 1:
-        raise ValueError("one LIBLINEAR model at a time")
-    found = read_liblinear(paths[0])
-    labels = None if found.regression else found.labels
-    logistic = found.solver_type.endswith("LR") or "_LR_" in found.solver_type
-    estimator = imported(found.coef, found.intercept, labels, logistic)
+        raise ValueError("one model of LIBLINEAR or LIBSVM at a time")
+    with open(paths[0], "rb") as file:
+        is_machine = file.read(9) == b"svm_type "
+    tool, read = ("LIBSVM", _libsvm) if is_machine else ("LIBLINEAR", _liblinear)
+    estimator = read(paths[0])
     save_model(estimator, output, imported=paths[0])
     if as_json:
-        show.print_json(
-            {"output": str(output), "features": int(np.atleast_2d(found.coef).shape[1])}
-        )
+        show.print_json({"output": str(output), "features": int(estimator.n_features_in_)})
     else:
-        show.console.print(f"wrote {output} from the LIBLINEAR model {paths[0]}")
+        show.console.print(f"wrote {output} from the {tool} model {paths[0]}")
+
+
+def _liblinear(path: str) -> Any:
+    from thresher.artifacts.liblinear import read_liblinear
+    from thresher.estimators.linear import imported
+
+    found = read_liblinear(path)
+    labels = None if found.regression else found.labels
+    logistic = found.solver_type.endswith("LR") or "_LR_" in found.solver_type
+    return imported(found.coef, found.intercept, labels, logistic)
+
+
+def _libsvm(path: str) -> Any:
+    from thresher.artifacts.libsvm import read_libsvm
+    from thresher.estimators.support import imported
+
+    return imported(read_libsvm(path))

@@ -8,10 +8,11 @@ import numpy as np
 
 from thresher.artifacts.coefficients import write_coefficients
 from thresher.artifacts.liblinear import write_liblinear
+from thresher.artifacts.libsvm import write_libsvm
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
 from thresher.losses import Logistic, Loss
-from thresher.registry import resolve
+from thresher.registry import LEARNERS, resolve
 from thresher.training import Model, load_model
 
 __all__ = ["export"]
@@ -23,6 +24,9 @@ def export(path: Path, output: Path, plugins: list[Path], as_json: bool) -> None
     names = model.schema.feature_names()
     if kind == "onnx":
         _onnx(model, output, names)
+    elif kind == "liblinear" and LEARNERS.name_of(type(model.estimator)) == "svm":
+        kind = "libsvm"
+        write_libsvm(output, model.function, model.classes)
     elif not model.is_linear:
         raise ValueError(
             f"{type(model.estimator).__name__} has no weights of the features for {kind} to hold: "

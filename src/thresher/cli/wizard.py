@@ -53,7 +53,7 @@ def recipe_of(paths: list[str], reading: dict[str, Any], answers: dict[str, str]
 
 def _params(answers: dict[str, str]) -> dict[str, Any]:
     learner, loss = answers.get("learner", "linear"), answers.get("loss")
-    fixed = bool(LEARNERS[learner].losses.get(answers["task"]))
+    fixed = len(LEARNERS[learner].losses.get(answers["task"], ())) == 1
     params: dict[str, Any] = {} if fixed else {"loss": loss}
     if answers.get("map", "nystroem") != "nystroem":
         params["map"] = answers["map"]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from thresher.estimators.kmeans import StochasticKMeans
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
     from thresher.estimators.novelty import NoveltyClassifier
+    from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
     from thresher.estimators.support import SupportVectorClassifier, SupportVectorRegressor
@@ -32,6 +33,7 @@ _HOME = {
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
     "NoveltyClassifier": "novelty",
+    "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
     "StochasticKMeans": "kmeans",
     "SupportVectorClassifier": "support",
@@ -50,6 +52,7 @@ __all__ = [
     "LinearRegressor",
     "MultiHyperplaneClassifier",
     "NoveltyClassifier",
+    "OneClassMachine",
     "PlaneClustering",
     "StochasticKMeans",
     "SupportVectorClassifier",

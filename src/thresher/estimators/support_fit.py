@@ -18,6 +18,7 @@ from thresher.functions import Duels, SupportFunction
 from thresher.kernels import Kernel
 from thresher.kernels.column_cache import ColumnCache
 from thresher.kernels.columns import KernelColumns, fitting_precision
+from thresher.kernels.gram import gram
 from thresher.solvers import Status
 from thresher.solvers.dual import DualEvent
 from thresher.solvers.machines import KernelDual
@@ -28,19 +29,28 @@ _MOMENT = 1.0  # seconds between two lines of progress
 
 
 class Rows(NamedTuple):
-    """What a machine is learned from: rows in their units, targets, bounds (C times weights)."""
+    """What a machine is learned from: rows in their units, targets, bounds (C times weights).
+
+    ``order`` are the rows of X that it is about, None: all; ``prepared`` their columns, if somebody
+    has them already.
+    """
 
     kernel: Kernel
     X: Any
     y: np.ndarray
     weight: np.ndarray
+    order: np.ndarray | None = None
+    prepared: KernelColumns | None = None
 
-    def of(self, order: np.ndarray, y: np.ndarray) -> Rows:
-        """Some of the rows, with other targets."""
-        return self._replace(X=self.X[order], y=y, weight=self.weight[order])
+    def gram(self) -> np.ndarray:
+        """The whole kernel matrix, in double precision."""
+        X = self.X if self.order is None else self.X[self.order]
+        return gram(self.kernel, X.astype(np.float64))
 
     def columns(self, tol: float) -> KernelColumns:
         """Of the kernel, in the precision that so large coefficients ask for."""
+        if self.prepared is not None:
+            return self.prepared
         bound = float(self.weight.max())
         precision = fitting_precision(self.kernel, self.X, bound, tol)
         return KernelColumns(self.kernel, self.X, precision)
@@ -138,12 +148,16 @@ def together(learn: Learn, rows: Rows, outputs: int, solver: KernelDual) -> list
 
 
 def duels(
-    learn: Learn, rows: Rows, classes: int, solver: KernelDual, watch: Watch
+    learn: Learn, rows: Rows, classes: int, solver: KernelDual, watch: Watch, by_columns: bool
 ) -> tuple[Duels, list[Fitted]]:
-    """A machine for every pair of classes; ``rows.y`` are class numbers."""
+    """A machine for every pair of classes; ``rows.y`` are class numbers.
+
+    ``by_columns`` says that the machines need columns of the kernel, which are prepared once.
+    """
     members = [np.flatnonzero(rows.y == c) for c in range(classes)]
     pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
     jobs = solver.threads  # each takes a pair
+    prepared = rows.columns(solver.tol) if by_columns else None
     own = replace(solver, memory=solver.memory / jobs, threads=1)
 
     def fit(number: int) -> Fitted:
@@ -156,7 +170,11 @@ def duels(
             value = 1.0 if theirs.size else -1.0
             return Fitted.nothing(both.size, value, Status.CONVERGED)
         y = np.repeat([-1.0, 1.0], [ours.size, theirs.size])
-        return learn(rows.of(both, y), number, own, None)
+        part = rows._replace(
+            y=y, weight=rows.weight[both], order=both,
+            prepared=prepared and prepared.taken(both),
+        )  # fmt: skip
+        return learn(part, number, own, None)
 
     if jobs > 1:
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(jobs) as pool:

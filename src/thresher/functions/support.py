@@ -105,6 +105,7 @@ class SupportFunction(NamedTuple):
         return bool(np.all(np.isfinite(self.coef)) and np.all(np.isfinite(self.intercept)))
 
     def check(self) -> None:
+        require(np.ndim(self.coef) == 2, "dual_coef_ must be a table")
         _check(self, self.outputs)
         check_numbers("intercept_", self.intercept, (self.outputs,))
 

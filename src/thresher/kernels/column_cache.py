@@ -17,33 +17,38 @@ import numpy as np
 
 from thresher.kernels.columns import Columns
 
-__all__ = ["ColumnCache"]
+__all__ = ["POOL", "ColumnCache", "Pool"]
 
 _KEPT = 1 << 29  # bytes that the pool keeps at most while nobody uses them
+_MOST = 6  # buffers of it
 
 
-class _Pool:
-    """One buffer of floats that is lent to whoever needs it, and kept."""
+class Pool:
+    """Buffers of floats that are lent to whoever needs one, and kept for the next."""
 
     def __init__(self) -> None:
-        self._lock, self._kept = threading.Lock(), np.empty(0, dtype=np.float32)
+        self._lock, self._kept = threading.Lock(), list[np.ndarray]()
 
     def lend(self, size: int) -> np.ndarray:
-        """A buffer of at least so many floats, whatever they hold."""
+        """A buffer of at least so many floats, whatever they hold: the smallest that will do."""
         with self._lock:
-            kept, self._kept = self._kept, np.empty(0, dtype=np.float32)
-        if kept.size >= size:
-            return kept
+            fitting = [k for k, buffer in enumerate(self._kept) if buffer.size >= size]
+            if fitting:
+                return self._kept.pop(min(fitting, key=lambda k: self._kept[k].size))
         # Not np.empty: its advice to use huge pages makes the first touch of each far dearer.
-        return np.frombuffer(mmap.mmap(-1, max(4 * size, 1 << 20)), dtype=np.float32)
+        return np.frombuffer(mmap.mmap(-1, max(4 * size, 1 << 16)), dtype=np.float32)
 
     def give_back(self, buffer: np.ndarray) -> None:
+        """Keep it, and of all the largest few, as far as they are not too large together."""
         with self._lock:
-            if self._kept.size < buffer.size <= _KEPT // 4:
-                self._kept = buffer
+            self._kept.append(buffer)
+            self._kept.sort(key=lambda kept: kept.size)
+            while len(self._kept) > _MOST or sum(kept.nbytes for kept in self._kept) > _KEPT:
+                self._kept.pop(0 if len(self._kept) > _MOST else -1)
 
 
-_pool = _Pool()
+#: the one of this process
+POOL = Pool()
 
 
 class ColumnCache:
@@ -90,7 +95,7 @@ class ColumnCache:
         self.source = source
         self.capacity = int(min(memory // (4 * size), size))
         self.computed = self.found = 0
-        self._buffer = _pool.lend(self.capacity * size)
+        self._buffer = POOL.lend(self.capacity * size)
         self.table = self._buffer[: self.capacity * size].reshape(self.capacity, size)
         self._place_of = np.full(size, -1, dtype=np.int64)
         self._row_at = np.full(self.capacity, -1, dtype=np.int64)
@@ -109,7 +114,7 @@ class ColumnCache:
         """Give the memory back; the table must not be used any more."""
         if self._workers is not None:
             self._workers.shutdown()
-        _pool.give_back(self._buffer)
+        POOL.give_back(self._buffer)
         self._buffer = self.table = np.empty((0, 0), dtype=np.float32)
 
     def over_spans(self, task: Callable[[int, int], None]) -> None:

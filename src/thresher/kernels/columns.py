@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,7 +24,7 @@ from numba import njit
 
 from thresher._rows import as_rows
 from thresher.kernels.expansion import in_precision
-from thresher.kernels.functions import Kernel
+from thresher.kernels.functions import RBF, Kernel
 from thresher.kernels.gram import self_values, squares
 from thresher.kernels.matrices import canonical
 
@@ -33,6 +34,7 @@ _TALL = 256  # wanted rows multiplied at a time
 _CELLS = 1 << 19  # of a block of inner products
 _OPEN = 1 << 20  # cells of the block of wanted rows that is laid open beside sparse rows
 _DENSE = 0.1  # share of non-zeros from which on sparse rows are better multiplied as dense ones
+_LARGE = 1e15  # beyond which squares leave single precision
 _TILE = 64  # sparse rows visited before the kernel is applied
 
 
@@ -104,6 +106,8 @@ class KernelColumns:
     def __init__(self, kernel: Kernel, X: Any, precision: Any = np.float32):
         self.size, self.n_features = X.shape
         self.diagonal = self_values(kernel, X.astype(np.float64))
+        if isinstance(kernel, RBF):  # so that single precision has room for rows of any size
+            X, kernel = X.astype(np.float64) * math.sqrt(kernel.gamma), RBF(1.0)
         self._kernel = in_precision(kernel, np.dtype(np.float32))
         self._dtype = np.dtype(precision)
         self._scratch = _Scratch()
@@ -117,6 +121,20 @@ class KernelColumns:
                 X = X - X.mean(axis=0, dtype=np.float64)
             self._X = np.ascontiguousarray(X, dtype=self._dtype)
         self._squares = squares(self._X).astype(self._dtype)
+
+    def taken(self, order: np.ndarray) -> KernelColumns:
+        """Those of some of the rows, without preparing them again."""
+        out = copy(self)
+        out.keep(order)
+        return out
+
+    def keep(self, order: np.ndarray) -> None:
+        """Forget all other rows."""
+        self.size = int(order.size)
+        self.diagonal, self._squares = self.diagonal[order], self._squares[order]
+        self._X = self._X[order]
+        if self._sparse:
+            self._rows = as_rows(self._X)
 
     def fill(
         self, rows: np.ndarray, table: np.ndarray, places: np.ndarray, start: int, stop: int
@@ -256,6 +274,9 @@ def fitting_precision(kernel: Kernel, X: Any, bound: float, tol: float) -> Any:
     their number; ``bound`` is the largest coefficient, ``tol`` the wanted violation.
     """
     gamma = float(getattr(kernel, "gamma", 0.0))
+    values = X.data if hasattr(X, "indptr") else X
+    if not isinstance(kernel, RBF) and np.max(np.abs(values), initial=0.0) > _LARGE:
+        return np.dtype(np.float64)
     if "radial" not in kernel.traits:
         return np.dtype(np.float32)
     if hasattr(X, "indptr"):

@@ -19,7 +19,7 @@ from numba import njit
 
 __all__ = ["gradient", "renew", "violations"]
 
-_BINS = 2048
+_BINS = 2048  # at most; a sixteenth of the variables suffices
 
 
 @njit(cache=True, nogil=True)
@@ -41,8 +41,9 @@ def gradient(sums, coupling, block, rows, signs, p, out):
 def violations(G, z, lower, upper, starts, high, low):
     """The largest -G that may rise and the smallest that may fall, of every group.
 
-    Infinite where nothing may; NaN where the gradient holds one.
+    Infinite where nothing may; NaN where the gradient holds one.  Returns the largest difference.
     """
+    worst = 0.0
     for g in range(starts.size - 1):
         most, least, sound = -np.inf, np.inf, 0.0
         for v in range(starts[g], starts[g + 1]):
@@ -53,25 +54,30 @@ def violations(G, z, lower, upper, starts, high, low):
             if z[v] > lower[v] and t < least:
                 least = t
         high[g], low[g] = most + sound, least
+        gap = high[g] - low[g]
+        if not gap <= worst:
+            worst = gap
+    return worst
 
 
 @njit(cache=True, nogil=True)
-def _bin(t, scale):
+def _bin(t, scale, bins):
     """Of a violation: the worst are in the last."""
-    return min(int(t * scale), _BINS - 1)
+    return min(int(t * scale), bins - 1)
 
 
 @njit(cache=True, nogil=True)
 def _worst(G, z, lower, upper, start, stop, high, low, most, taken, out):
     """Up to ``most`` of each side with the largest violations, by a histogram; returns how many."""
-    scale = _BINS / (high - low)
-    rising, falling = np.zeros(_BINS, np.int64), np.zeros(_BINS, np.int64)
+    bins = min(_BINS, max((stop - start) // 16, 64))
+    scale = bins / (high - low)
+    rising, falling = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
     for v in range(start, stop):
         t = -G[v]
         if t > low and z[v] < upper[v]:
-            rising[_bin(t - low, scale)] += 1
+            rising[_bin(t - low, scale, bins)] += 1
         if t < high and z[v] > lower[v]:
-            falling[_bin(high - t, scale)] += 1
+            falling[_bin(high - t, scale, bins)] += 1
     first_rising, first_falling = _threshold(rising, most), _threshold(falling, most)
     count, ups, downs = 0, 0, 0
     for edge in range(2):  # all beyond the last bin that fits, then some of that bin
@@ -80,7 +86,7 @@ def _worst(G, z, lower, upper, start, stop, high, low, most, taken, out):
                 continue
             t = -G[v]
             if t > low and z[v] < upper[v] and ups < most:
-                b = _bin(t - low, scale)
+                b = _bin(t - low, scale, bins)
                 if (edge == 0 and b > first_rising) or (edge == 1 and b == first_rising):
                     taken[v] = True
                     out[count] = v
@@ -88,7 +94,7 @@ def _worst(G, z, lower, upper, start, stop, high, low, most, taken, out):
                     ups += 1
                     continue
             if t < high and z[v] > lower[v] and downs < most:
-                b = _bin(high - t, scale)
+                b = _bin(high - t, scale, bins)
                 if (edge == 0 and b > first_falling) or (edge == 1 and b == first_falling):
                     taken[v] = True
                     out[count] = v
@@ -100,7 +106,7 @@ def _worst(G, z, lower, upper, start, stop, high, low, most, taken, out):
 @njit(cache=True, nogil=True)
 def _threshold(counts, most):
     """The bin beyond which at most ``most`` lie."""
-    total, b = 0, _BINS - 1
+    total, b = 0, counts.size - 1
     while b > 0 and total + counts[b] <= most:
         total += counts[b]
         b -= 1

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["LANES", "add_columns", "place_rows", "take_steps"]
+__all__ = ["LANES", "add_columns", "gather", "place_rows", "take_steps"]
 
 LANES = 32
 _FAR = 1e30
@@ -120,21 +120,52 @@ def take_steps(Q, diagonal, G, z, lower, upper, rise, fall, seats, tol, most):
 
 
 @njit(cache=True, nogil=True)
-def place_rows(Q, values, fresh, slots, members, rows, block, signs, coupling):
+def place_rows(Q, values, fresh, slots, members, block, signs, coupling, plain):
     """Q of the fresh slots with all that are filled, on both sides of the diagonal.
 
-    ``values[a, k]`` is the kernel of the fresh slot a and the filled slot ``slots[k]``.
+    ``values[a, k]`` is the kernel of the fresh slot a and the filled slot ``slots[k]``.  Returns
+    whether all of them are finite.
     """
+    total, width = 0.0, 16
     for a in range(fresh.size):
         s = fresh[a]
-        line, mine, own, sign = Q[s], values[a], block[members[s]], signs[members[s]]
+        line, mine = Q[s], values[a]
+        if plain:
+            for k in range(slots.size):
+                line[slots[k]] = mine[k]
+                total += 0.0 * mine[k]
+            continue
+        own, sign = block[members[s]], signs[members[s]]
         for k in range(slots.size):
             v = members[slots[k]]
             line[slots[k]] = mine[k] * np.float32(sign * signs[v] * coupling[own, block[v]])
+            total += 0.0 * mine[k]
+    if fresh.size < slots.size:  # else both sides are there already
+        for c in range(0, fresh.size, width):  # some columns at a time, so that lines are met once
+            for k in range(slots.size):
+                line = Q[slots[k]]
+                for a in range(c, min(c + width, fresh.size)):
+                    line[fresh[a]] = Q[fresh[a], slots[k]]
+    return total == 0.0
+
+
+@njit(cache=True, nogil=True)
+def gather(
+    slots, members, z, G, lower, upper, diagonal, z_in, G_in, lower_in, upper_in, diagonal_in, rise,
+    fall,
+):  # fmt: skip
+    """The numbers of the members, in their slots; an empty slot can neither rise nor fall."""
+    for s in range(z_in.size):
+        z_in[s], G_in[s], diagonal_in[s] = 0.0, 0.0, 1.0
+        rise[s], fall[s] = -_FAR, _FAR
     for k in range(slots.size):
-        line = Q[slots[k]]
-        for a in range(fresh.size):
-            line[fresh[a]] = Q[fresh[a], slots[k]]
+        s, v = slots[k], members[k]
+        z_in[s], G_in[s], diagonal_in[s] = z[v], G[v], diagonal[v]
+        lower_in[s], upper_in[s] = lower[v], upper[v]
+        if z[v] < upper[v]:
+            rise[s] = 0.0
+        if z[v] > lower[v]:
+            fall[s] = 0.0
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)

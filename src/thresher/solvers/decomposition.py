@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from thresher.kernels.column_cache import ColumnCache
+from thresher.kernels.column_cache import POOL, ColumnCache
 from thresher.solvers._dual_choice import gradient, renew, violations
-from thresher.solvers._dual_pairs import LANES, add_columns, place_rows, take_steps
+from thresher.solvers._dual_pairs import LANES, add_columns, gather, place_rows, take_steps
 
 __all__ = ["NOT_FINITE", "Decomposition"]
 
@@ -63,8 +63,10 @@ class Decomposition:
         self._slot_of = np.full(n, -1, dtype=np.int64)
         self._held = np.zeros(groups, dtype=np.int64)
         self._taken = np.zeros(n, dtype=np.bool_)
-        self._Q = np.zeros((total, total), dtype=np.float32)
-        self._values = np.empty((total, total), dtype=np.float32)
+        self._buffers = [POOL.lend(total * total) for _ in range(2)]
+        self._Q, self._values = (b[: total * total].reshape(total, total) for b in self._buffers)
+        self._Q[:] = 0.0
+        self._inside = np.zeros((7, total))  # numbers of the members, in their slots
         self._whole = bool(np.all(np.diff(self._seats) >= sizes))
         self.has_stalled = False  # rounding keeps it from coming closer
         self._before = math.inf
@@ -72,6 +74,11 @@ class Decomposition:
         self.G = np.empty(n)
         self.sums = np.zeros((problem.coupling.shape[0], cache.source.size))
         self.refresh()
+
+    def close(self) -> None:
+        """Give the memory back; no step may follow."""
+        while self._buffers:
+            POOL.give_back(self._buffers.pop())
 
     # ------------------------------------------------------------ the gradient
 
@@ -110,16 +117,12 @@ class Decomposition:
             self.sums, problem.coupling, problem.block, problem.rows, problem.signs, problem.p,
             self.G,
         )  # fmt: skip
-        violations(
+        #: how much the KKT conditions are violated by, in units of the gradient
+        self.violation = violations(
             self.G, self.z, problem.lower, problem.upper, problem.starts, self.high, self.low
         )
 
     # ------------------------------------------------------------ how far it is
-
-    @property
-    def violation(self) -> float:
-        """How much the KKT conditions are violated by, in units of the gradient."""
-        return float(max(np.max(self.high - self.low), 0.0))
 
     @property
     def objective(self) -> float:
@@ -164,6 +167,13 @@ class Decomposition:
             self.has_stalled = not now < self._before - _ROUNDING * abs(now)
             self._before = now
 
+    def _inner_tolerance(self, members: np.ndarray) -> float:
+        """Finer where the working set has room for all support vectors: it will hardly change."""
+        if self._whole:
+            return _FINEST * self.tol
+        roomy = self.steps > 0 and 2 * np.count_nonzero(self.z) < members.size
+        return max(0.0 if roomy else _INNER * self.violation, _FINEST * self.tol)
+
     def _fill(self, fresh: np.ndarray, slots: np.ndarray) -> None:
         """Values of the fresh slots with all others; of all, where most are fresh."""
         problem = self.problem
@@ -173,26 +183,22 @@ class Decomposition:
         rows = problem.rows[self._members[slots]]
         mine = rows if fresh is slots else problem.rows[self._members[fresh]]
         self.cache.source.block(mine, rows, self._values)
-        if not math.isfinite(self._values[: mine.size, : rows.size].sum(dtype=np.float64)):
-            raise ArithmeticError(NOT_FINITE)
-        place_rows(
-            self._Q, self._values, fresh, slots, self._members, problem.rows, problem.block,
-            problem.signs, problem.coupling,
+        sound = place_rows(
+            self._Q, self._values, fresh, slots, self._members, problem.block, problem.signs,
+            problem.coupling, problem.is_plain,
         )  # fmt: skip
+        if not sound:
+            raise ArithmeticError(NOT_FINITE)
 
     def _solve(self, slots: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of members; the variables that moved, and by how much."""
         problem, total = self.problem, self._members.size
-        z, lower, upper = np.zeros(total), np.zeros(total), np.zeros(total)
-        G, diagonal = np.zeros(total), np.ones(total)
-        rise, fall = np.full(total, -1e30), np.full(total, 1e30)
-        z[slots], G[slots] = self.z[members], self.G[members]
-        lower[slots], upper[slots] = problem.lower[members], problem.upper[members]
-        diagonal[slots] = problem.diagonal[members]
-        rise[slots[z[slots] < upper[slots]]] = 0.0
-        fall[slots[z[slots] > lower[slots]]] = 0.0
-        tol = _FINEST * self.tol
-        tol = tol if self._whole else max(_INNER * self.violation, tol)
+        z, G, lower, upper, diagonal, rise, fall = self._inside
+        gather(
+            slots, members, self.z, self.G, problem.lower, problem.upper, problem.diagonal, z, G,
+            lower, upper, diagonal, rise, fall,
+        )  # fmt: skip
+        tol = self._inner_tolerance(members)
         shape = (total // LANES, LANES)
         pairs, negative, _ = take_steps(
             self._Q.reshape(total, *shape), diagonal.reshape(shape), G.reshape(shape), z, lower,

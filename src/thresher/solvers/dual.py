@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -102,6 +102,7 @@ class DualEvent(NamedTuple):
     violation: float
     objective: float
     support: int  # variables that are not zero
+    z: np.ndarray  # where it stands: a start from here goes on
 
 
 class DualSolution(NamedTuple):
@@ -162,7 +163,7 @@ def solve_dual(
             cache = opened.enter_context(ColumnCache(problem.columns, memory, threads))
         before = cache.computed
         size = _working_set(ready.p.size, problem.columns.size) if working is None else working
-        solver = Decomposition(ready, z, cache, tol, size)
+        solver = opened.enter_context(closing(Decomposition(ready, z, cache, tol, size)))
         status = _run(solver, max_steps, monitor)
         return _solution(ready, solver, cache.computed - before, status)
 
@@ -173,7 +174,7 @@ def _run(
     refreshed = False
     while True:
         violation = solver.violation
-        if not math.isfinite(solver.objective + violation):
+        if not math.isfinite(violation):
             raise ArithmeticError(NOT_FINITE)
         if violation <= solver.tol:
             return Status.CONVERGED
@@ -189,7 +190,8 @@ def _run(
         solver.step()
         if monitor is not None:
             support = int(np.count_nonzero(solver.z))
-            event = DualEvent(solver.steps, solver.violation, solver.objective, support)
+            now = solver.problem.restored(solver.z.copy())
+            event = DualEvent(solver.steps, solver.violation, solver.objective, support, now)
             answer = monitor(event)
             if answer is not None:
                 return answer
@@ -238,9 +240,8 @@ class _Ready:
         own = self.coupling[self.block, self.block]
         self.diagonal = own * problem.columns.diagonal[self.rows] * self.signs**2
         #: every variable has a kernel row of its own
-        self.is_plain = problem.rows is None and self.coupling.shape == (1, 1)
-        if self.is_plain and self.coupling[0, 0] != 1.0:
-            self.is_plain = False
+        unsigned = problem.signs is None and np.array_equal(self.coupling, [[1.0]])
+        self.is_plain = problem.rows is None and unsigned
         wrong = np.flatnonzero(~(self.lower <= self.upper))
         if wrong.size:
             v = int(wrong[0])
