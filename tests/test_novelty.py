@@ -436,6 +436,22 @@ def test_rows_that_cannot_be_learned_from():
         assert not np.any(model.classify(X) == 1)
 
 
+def test_a_fit_that_is_stopped_leaves_a_model():
+    events = []
+
+    def stop(event):
+        events.append(event)
+        return True
+
+    for algorithm in ("exact", "pegasos"):
+        model = NoveltyClassifier(algorithm, callbacks=[stop], random_state=0)
+        model.fit(X, CODES)
+        assert model.status_.name == "INTERRUPTED"
+        assert model.threshold_ == 0.0  # no folds after that
+        assert set(model.predict(X)) <= {-2, -1, 0, 1, 2}
+    assert len(events) == 2
+
+
 def test_layouts_and_precisions_agree():
     dense = NoveltyClassifier("exact", gamma=0.5, tol=1e-5).fit(X, CODES)
     for rows in (sparse.csr_matrix(X), X.astype(np.float32)):

@@ -134,6 +134,9 @@ class NoveltyModel(Classifier, MapModel):
             parts.pop("kernel__degree", None)  # an object then, and gamma is for kernels by name
         return parts
 
+    def work(self, params: dict[str, Any], rows: int) -> float:
+        return super().work(params, rows) if self.algorithm == "pegasos" else float(rows) ** 2
+
     # ------------------------------------------------------------ labels and codes
 
     @property
@@ -215,7 +218,8 @@ class NoveltyModel(Classifier, MapModel):
         """Learn from numbers of labels, and find the threshold."""
         self.threshold_ = 0.0
         super().fit_codes(X, codes, classes, weight)
-        if self.false_alarms is not None:
+        stopped = self.status_ in (Status.INTERRUPTED, Status.OUT_OF_TIME)
+        if self.false_alarms is not None and not stopped:
             self._move_threshold(X, codes, weight)
         return self
 
