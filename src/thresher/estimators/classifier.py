@@ -113,14 +113,21 @@ class Classifier(ClassifierMixin, Learner):
         if first:
             if classes is None and not hasattr(self, "classes_"):
                 raise ValueError("classes must be passed on the first call to partial_fit")
-            self.classes_ = np.unique(self.classes_ if classes is None else classes)
-            if self.classes_.size < 2:
-                raise ValueError("partial_fit needs at least two classes")
-        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
-            raise ValueError(
-                f"classes={np.unique(classes)} differ from those of the first call, {self.classes_}"
-            )
-        return codes_of(y, self.classes_)
+            named = np.unique(self.classes_ if classes is None else classes)
+            self.take_labels(self._stream_labels(named))
+        elif classes is not None:
+            named = np.unique(classes)
+            if not np.array_equal(self.outcomes_, self._stream_labels(named)):
+                raise ValueError(
+                    f"classes={named} differ from those of the first call, {self.classes_}"
+                )
+        return codes_of(y, self.outcomes_)
+
+    def _stream_labels(self, named: np.ndarray) -> np.ndarray:
+        """All labels of a stream, where so many were named."""
+        if named.size < 2:
+            raise ValueError("partial_fit needs at least two classes")
+        return named
 
     # ------------------------------------------------------------ codes and weights
 

@@ -213,7 +213,7 @@ class NoveltyClassifier(NoveltyModel):
             X, y = input.checked_Xy(self, X, y, reset=True, numeric=False)
             check_labels(y)
         weight = input.check_weight(sample_weight, X)
-        labels = self._labels_beside(np.unique(y))
+        labels = self._stream_labels(np.unique(y))
         codes = codes_of(y, labels)
         if outliers is not None:
             Z = input.checked_X(self, outliers)
@@ -223,34 +223,11 @@ class NoveltyClassifier(NoveltyModel):
             X = input.stacked(X, Z)
         return self.fit_codes(X, codes, labels, weight)
 
-    def _labels_beside(self, found: np.ndarray) -> np.ndarray:
-        """All labels, sorted: those that were found, and that of rows of no class."""
-        known = found if self.outlier_label is None else found[found != self.outlier_label]
-        label = outlier_label(known if known.size else found, self.outlier_label)
+    def _stream_labels(self, named: np.ndarray) -> np.ndarray:
+        """All labels, sorted: those that were named, and that of rows of no class."""
+        known = named if self.outlier_label is None else named[named != self.outlier_label]
+        label = outlier_label(known if known.size else named, self.outlier_label)
         return np.unique(np.append(known, label))
-
-    def _stream_codes(self, y: np.ndarray, classes: Any, first: bool) -> np.ndarray:
-        """For ``partial_fit``: positions among the labels; the first call names the classes."""
-        check_labels(y)
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                "class_weight='balanced' needs all rows at once; give the weights as a dict "
-                "(or as sample_weight) in partial_fit"
-            )
-        if first:
-            if classes is None and not hasattr(self, "classes_"):
-                raise ValueError("classes must be passed on the first call to partial_fit")
-            self.take_labels(self._labels_beside(np.unique(
-                self.outcomes_ if classes is None else classes
-            )))  # fmt: skip
-        elif classes is not None:
-            named = self._labels_beside(np.unique(classes))
-            if not np.array_equal(self.outcomes_, named):
-                raise ValueError(
-                    f"classes={np.unique(classes)} differ from those of the first call, "
-                    f"{self.classes_}"
-                )
-        return codes_of(y, self.outcomes_)
 
     # ------------------------------------------------------------ use
 
