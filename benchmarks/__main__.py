@@ -27,6 +27,7 @@ CLAIMS = {
     "budgeted": "Kernel machines on a budget",
     "hyperplanes": "Multi-hyperplane machines",
     "confidence": "Confidence-weighted learning",
+    "novelty": "Novelty detection",
     "matchings": "Matching objects of two sets",
     "local_landmarks": "Kernel machines in cells: covtype",
     "forests": "Forests as feature maps",

@@ -15,8 +15,8 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
-        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "OneClassMachine",
-        "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
+        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "NoveltyClassifier",
+        "OneClassMachine", "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
         "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
+        NoveltyClassifier,
         OneClassMachine,
         PlaneClustering,
         SemiparametricRegressor,

@@ -167,8 +167,14 @@ def schema_table(schema: Any) -> Group:
 def describe_target(target: Any) -> str:
     if not TASKS[target.task].has_classes:
         return "a number (regression)"
+    if target.outlier is not None:
+        known = ", ".join(str(c) for c in target.classes if c != target.outlier)
+        return escape(f"classes {known}; {target.outlier} for rows of none")
     listed = ", ".join(map(str, target.classes[:6])) + (", ..." if len(target.classes) > 6 else "")
     return escape(f"{len(target.classes)} classes: {listed}")
+
+
+_SHARES = ("error", "class_error", "false_alarms", "detection")
 
 
 def metrics_table(metrics: dict[str, Any], title: str) -> Group:
@@ -176,7 +182,9 @@ def metrics_table(metrics: dict[str, Any], title: str) -> Group:
     table.add_column()
     table.add_column(justify="right")
     names = {
-        "rows": "rows", "error": "error", "auc": "AUC", "log_loss": "log loss", "f1": "F1",
+        "rows": "rows", "error": "error", "class_error": "error without rejections",
+        "false_alarms": "false alarms", "detection": "outliers detected", "auc": "AUC",
+        "log_loss": "log loss", "f1": "F1",
         "rmse": "RMSE", "mae": "mean absolute error", "r2": "R2", "silhouette": "silhouette",
         "distance": "mean squared distance", "vi": "variation of information", "rand": "Rand index",
         "ari": "adjusted Rand index",
@@ -193,7 +201,7 @@ def _number(key: str, value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return f"{value:.2%}" if key == "error" else f"{value:.4g}"
+    return f"{value:.2%}" if key in _SHARES else f"{value:.4g}"
 
 
 def confusion_table(metrics: dict[str, Any]) -> Group | None:
