@@ -17,6 +17,7 @@ from thresher import (
     LinearClassifier,
 )
 from thresher._clock import is_over
+from thresher.engines import Serial
 from thresher.maps import ForestFeatures
 from thresher.race.capacity import capacity, larger, rescaled, smaller, work
 from thresher.race.contestants import contestants
@@ -32,7 +33,7 @@ def clock(monkeypatch):
     """Every look at the clock takes a fifth of a second: races are short, and always the same."""
     ticks = itertools.count()
     fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks))
-    for module in ("auto", "race", "fitting"):
+    for module in ("auto", "race", "fitting", "elsewhere"):
         monkeypatch.setattr(f"thresher.race.{module}.time", fake)
     monkeypatch.setattr("thresher._threads.cores", lambda: 1)
     return fake
@@ -65,6 +66,31 @@ def test_the_smaller_model_is_taken_when_it_is_as_good_and_size_counts():
     assert model.learner_ == "linear"
     with pytest.raises(ValueError, match="prefer must be one of accuracy, size, got 'speed'"):
         AutoClassifier(20, prefer="speed").fit(X, y)
+
+
+def test_workers_may_fit():
+    """An engine in place of threads: settings and losses are those of fits here."""
+    given = {"learners": ["linear", "hyperplanes"], "random_state": 0}
+    there = AutoClassifier(30, cluster=Serial(), **given).fit(X, BOARD)
+    assert "hyperplanes" in there.learner_
+    assert there.held_out_score_ > 0.9
+    with pytest.raises(TypeError, match="cluster must be a number of workers"):
+        AutoClassifier(30, cluster=1.5, **given).fit(X, BOARD)
+
+
+def test_an_exact_machine_races_with_weaker_penalties_as_rows_grow():
+    """The strength is C there, and no alpha."""
+    entrant = contestants("classification", False, 2)["exact kernel"]
+    runner = Runner("exact kernel", entrant)
+    proposals = Proposals(X, BOARD, np.arange(2000), np.random.default_rng(0))
+    assert {"scale": False} in proposals.first(runner, 500)
+    trial = Trial("exact kernel", {"C": 2.0, "gamma": 1.0}, 500, 0.1, 0.1, 1)
+    runner.trials.append(trial)
+    runner.keep(Attempt(trial, None, np.zeros(3), None))
+    carried, narrower, weaker = proposals.first(runner, 2000)
+    assert (carried["C"], carried["gamma"]) == (2.0, 1.0)
+    assert (narrower["C"], narrower["gamma"]) == pytest.approx((6.0, 3.0))
+    assert (weaker["C"], weaker["gamma"]) == pytest.approx((18.0, 1.0))
 
 
 def test_terms_win_where_lengths_differ_and_rare_words_tell():
@@ -240,7 +266,9 @@ def test_trees_become_more_on_all_rows_only():
     assert max(trees) > 30
 
 
-def test_a_forest_meets_the_others_with_all_the_trees_there_is_time_for(clock):
+def test_a_forest_meets_the_others_with_all_the_trees_there_is_time_for(clock, monkeypatch):
+    # A look at the clock for every tree would make time of trees alone.
+    monkeypatch.setattr("thresher.maps.forest.is_over", lambda: False)
     y = (X[:, 0] > 0).astype(int)
     forest = KernelClassifier(map=ForestFeatures(24, random_state=0), random_state=0)
     found = race({"forest": forest}, X[:1000], y[:1000], deadline=60.0)

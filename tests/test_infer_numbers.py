@@ -33,7 +33,7 @@ def test_both_agree(cells, missing, weighted, task, ignoring):
     names = [f"c{k}" for k in range(len(cells))]
     weight = names[1] if weighted else None
     ignore = names[2:3] if ignoring else ()
-    wishes = Wishes(names[0], weight, ignore, None, task, (), missing)
+    wishes = Wishes(names[0], weight, ignore, task=task, missing=missing)
     table = pa.table([pa.array(c, from_pandas=True) for c in cells], names=names)
     assert outcome(infer_numbers, names, cells, wishes, "f") == outcome(
         infer_table, table, wishes, "f"

@@ -377,6 +377,7 @@ LEARNERS = Learners({
             "classification": "thresher.estimators.support.SupportVectorClassifier",
             "regression": "thresher.estimators.support.SupportVectorRegressor",
         },
+        contestants=(Contestant("exact kernel"),),
         losses={
             "classification": ("hinge", "least_squares"),
             "regression": ("epsilon_insensitive", "least_squares"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from thresher._clock import ending
 from thresher._seed import seed_from
 from thresher._threads import threads
+from thresher.engines import engine_for
 from thresher.estimators import input
 from thresher.estimators.calibration import calibrate
 from thresher.race.contestants import contestants
@@ -36,7 +38,7 @@ class _Auto(BaseEstimator):
 
     def __init__(
         self, budget: float = 60.0, *, learners: Any = None, prefer: str = "accuracy",
-        n_jobs: int | None = -1, random_state: Any = None, verbose: int = 0,
+        n_jobs: int | None = -1, random_state: Any = None, verbose: int = 0, cluster: Any = None,
     ):  # fmt: skip
         self.budget = budget
         self.learners = learners
@@ -44,6 +46,7 @@ class _Auto(BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.cluster = cluster
 
     def _race(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> tuple[Race, Outcome]:
         """Fit and judge ``best_estimator_``."""
@@ -53,13 +56,14 @@ class _Auto(BaseEstimator):
         seed = seed_from(self.random_state)
         held, rest = self._hold_out(y, seed)
         given = None if weight is None else weight[rest]
-        runners = self._runners(X, seed)
         deadline = started + _SETTING_OUT * self.budget
-        race = Race(
-            runners, X[rest], y[rest], given, self._task, deadline, seed, self._on_trial,
-            threads(self.n_jobs), rows=y.size, prefer=self.prefer,
-        )  # fmt: skip
-        outcome = race.run()
+        with nullcontext() if self.cluster is None else engine_for(self.cluster) as engine:
+            jobs = threads(self.n_jobs) if engine is None else 1  # each worker has one core
+            race = Race(
+                self._runners(X, seed, jobs), X[rest], y[rest], given, self._task, deadline, seed,
+                self._on_trial, jobs, rows=y.size, prefer=self.prefer, engine=engine,
+            )  # fmt: skip
+            outcome = race.run()
         self.held_out_score_ = self._score(outcome.model, X[held], y[held])
         self.best_estimator_ = self._final(X, y, weight, outcome, race, started)
         self.learner_, self.best_params_ = outcome.name, outcome.params
@@ -67,10 +71,8 @@ class _Auto(BaseEstimator):
         self.seconds_ = time.monotonic() - started
         return race, outcome
 
-    def _runners(self, X: Any, seed: int) -> dict[str, Any]:
-        known = contestants(
-            self._task, hasattr(X, "indptr"), X.shape[1], seed, threads(self.n_jobs), X.shape[0]
-        )
+    def _runners(self, X: Any, seed: int, jobs: int) -> dict[str, Any]:
+        known = contestants(self._task, hasattr(X, "indptr"), X.shape[1], seed, jobs, X.shape[0])
         if self.learners is None:
             return known
         if isinstance(self.learners, dict):
@@ -147,10 +149,10 @@ class _Auto(BaseEstimator):
 class AutoClassifier(ClassifierMixin, _Auto):
     """The best classifier in ``budget`` seconds, with calibrated probabilities.
 
-    Linear, sparse linear, multi-hyperplane, fixed-size kernel (also in cells), forest, boosted and
-    budgeted learners race, on sparse rows also a linear one on weighted terms (see
-    ``thresher.race``).  The best wins, or several of them together (``StackFeatures``), if that is
-    better on rows that none of them has seen.
+    Linear, sparse linear, multi-hyperplane, fixed-size kernel (also in cells), exact kernel,
+    forest, boosted and budgeted learners race, on sparse rows also a linear one on weighted terms
+    (see ``thresher.race``).  The best wins, or several of them together (``StackFeatures``), if
+    that is better on rows that none of them has seen.
 
     Parameters
     ----------
@@ -168,6 +170,9 @@ class AutoClassifier(ClassifierMixin, _Auto):
         Seed of everything random; the clock, which decides how much is tried, has none.
     verbose : int, default=0
         Print a line for every fit.
+    cluster : int, str, dask.distributed.Client, engine or None, default=None
+        Whose workers fit, as :func:`thresher.train` takes it: so many processes, or those of a
+        scheduler.  The last fit, on all rows, is done here.
 
     Attributes
     ----------
@@ -239,10 +244,10 @@ class AutoClassifier(ClassifierMixin, _Auto):
 class AutoRegressor(RegressorMixin, _Auto):
     """The best regression in ``budget`` seconds.
 
-    Linear, sparse linear, fixed-size kernel (also in cells), forest, boosted and budgeted learners
-    race, on sparse rows also a linear one on weighted terms (see ``thresher.race``).  The best
-    wins, or several of them together (``StackFeatures``), if that is better on rows that none of
-    them has seen.
+    Linear, sparse linear, fixed-size kernel (also in cells), exact kernel, forest, boosted and
+    budgeted learners race, on sparse rows also a linear one on weighted terms (see
+    ``thresher.race``).  The best wins, or several of them together (``StackFeatures``), if that is
+    better on rows that none of them has seen.
 
     Parameters
     ----------
@@ -260,6 +265,9 @@ class AutoRegressor(RegressorMixin, _Auto):
         Seed of everything random; the clock, which decides how much is tried, has none.
     verbose : int, default=0
         Print a line for every fit.
+    cluster : int, str, dask.distributed.Client, engine or None, default=None
+        Whose workers fit, as :func:`thresher.train` takes it: so many processes, or those of a
+        scheduler.  The last fit, on all rows, is done here.
 
     Attributes
     ----------

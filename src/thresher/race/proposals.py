@@ -55,9 +55,8 @@ class Proposals:
     def _finer(self, runner: Runner, params: dict[str, Any], rows: int) -> list[dict[str, Any]]:
         """More rows say more: held back less, and with a narrower kernel or smaller leaves, the
         model may follow them."""
-        dimensions = self._space(runner, rows).dimensions
-        width, alpha = dimensions.get("gamma"), params.get("alpha")
-        weaker = params | ({"alpha": alpha / _FINER} if alpha else {})
+        width = self._space(runner, rows).dimensions.get("gamma")
+        weaker = params | _held_less(runner.estimator, params, _FINER)
         finer = _map_finer(runner.estimator, params)
         if finer:
             return [weaker | finer]
@@ -65,7 +64,7 @@ class Proposals:
             return []
         gamma = params.get("gamma") or math.sqrt(width.low * width.high)
         narrower = weaker | {"gamma": min(_FINER * gamma, width.high)}
-        return [narrower, params | {"alpha": (alpha or 0.1 / rows) / _FINER**2}]
+        return [narrower, params | _held_less(runner.estimator, params, _FINER**2, 0.1 / rows)]
 
     def _space(self, runner: Runner, rows: int) -> Space:
         """What the learner declares for these rows, and the size of its model; found once."""
@@ -111,6 +110,17 @@ def _map_finer(estimator: Any, params: dict[str, Any]) -> dict[str, Any] | None:
     """What the map has to say of more rows; None: nothing."""
     made = map_of(estimator)
     return None if made is None else made.finer(params, _FINER)
+
+
+def _held_less(
+    estimator: Any, params: dict[str, Any], factor: float, usual: float | None = None
+) -> dict[str, Any]:
+    """A weaker penalty, in the learner's own terms; ``usual`` is alpha where none is set."""
+    known = estimator.get_params(deep=False) | params
+    if "C" in known:
+        return {} if known["C"] is None else {"C": factor * known["C"]}
+    alpha = params.get("alpha") or usual
+    return {"alpha": alpha / factor} if alpha else {}
 
 
 def _losses(estimator: Any) -> tuple[str, ...]:
