@@ -15,8 +15,9 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
-        "MultiHyperplaneClassifier", "OneClassMachine", "PlaneClustering", "StochasticKMeans",
-        "SupportVectorClassifier", "SupportVectorRegressor",
+        "MultiHyperplaneClassifier", "MultipleKernelClassifier", "MultipleKernelRegressor",
+        "OneClassMachine", "PlaneClustering", "StochasticKMeans", "SupportVectorClassifier",
+        "SupportVectorRegressor",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
+        MultipleKernelClassifier,
+        MultipleKernelRegressor,
         OneClassMachine,
         PlaneClustering,
         StochasticKMeans,

@@ -356,6 +356,16 @@ LEARNERS = Learners({
             "regression": ("epsilon_insensitive", "least_squares"),
         },
     ),
+    "mkl": LearnerEntry(
+        "exact kernel machine that chooses among many kernels and columns",
+        "An exact kernel machine that learns which kernels of which columns matter: for up to some "
+        "thousand rows in memory, and where it is to be said what a model looks at.",
+        {
+            "classification": "thresher.estimators.multiple_kernels.MultipleKernelClassifier",
+            "regression": "thresher.estimators.multiple_kernels.MultipleKernelRegressor",
+        },
+        losses={"classification": ("hinge",), "regression": ("epsilon_insensitive",)},
+    ),
     "hyperplanes": LearnerEntry(
         "several linear functions per class",
         "Several linear functions for each class: between linear and kernel in accuracy, nearly as "

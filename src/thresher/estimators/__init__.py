@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
     from thresher.estimators.kmeans import StochasticKMeans
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
+    from thresher.estimators.multiple_kernels import (
+        MultipleKernelClassifier,
+        MultipleKernelRegressor,
+    )
     from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
@@ -31,6 +35,8 @@ _HOME = {
     "LinearClassifier": "linear",
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
+    "MultipleKernelClassifier": "multiple_kernels",
+    "MultipleKernelRegressor": "multiple_kernels",
     "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
     "StochasticKMeans": "kmeans",
@@ -49,6 +55,8 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
+    "MultipleKernelClassifier",
+    "MultipleKernelRegressor",
     "OneClassMachine",
     "PlaneClustering",
     "StochasticKMeans",

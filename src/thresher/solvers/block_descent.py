@@ -1,9 +1,9 @@
 r"""Kernel weights by block descent: functions for given weights, weights for given functions.
 
-With the machine for weights theta, the norm of kernel q's part is :math:`n_q = \theta_q^2 s_q`; the
-weights that fit these norms best minimise :math:`\sum_q n_q / \theta_q` over the set.  The objective
-never rises.  Weights come close to zero but do not reach it, so that the end takes the best
-weights for the last quadratic forms, if they are no worse.
+With the machine for weights theta, the norm of kernel q's part is :math:`n_q = \theta_q^2 s_q`;
+the weights that fit these norms best minimise :math:`\sum_q n_q / \theta_q` over the set.  The
+objective never rises.  Weights come close to zero but do not reach it, so that the end takes the
+best weights for the last quadratic forms, if they are no worse.
 
 Reference: Xu, Jin, Yang, King and Lyu, Simple and efficient multiple kernel learning by group lasso
 (2010); Kloft et al., lp-norm multiple kernel learning (2011).

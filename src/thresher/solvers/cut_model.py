@@ -97,8 +97,11 @@ class _Point(NamedTuple):
     sign: np.ndarray  # of x >= 0
 
     def moved(self, by: _Point, primal: float, dual: float) -> _Point:
-        steps = (primal, primal, primal, primal, dual, dual, dual)
-        return _Point(*(a + s * b for a, b, s in zip(self, by, steps, strict=True)))
+        return _Point(
+            self.x + primal * by.x, self.t + primal * by.t, self.w + primal * by.w,
+            self.u + primal * by.u, self.cut + dual * by.cut, self.ball + dual * by.ball,
+            self.sign + dual * by.sign,
+        )  # fmt: skip
 
     def reach(self, by: _Point, names: tuple[str, ...]) -> float:
         """How far a direction can be followed until one of these is zero, at most 1."""

@@ -1,4 +1,4 @@
-r"""Where the weights of kernels live: sets :math:`\Theta = \{\theta \ge 0, \sum_q g(\theta_q) \le 1\}`.
+r"""Where the weights of kernels live: sets of :math:`\theta \ge 0, \sum_q g(\theta_q) \le 1`.
 
 =====================  ==============================  ============================================
 set                    g                               kernels that are chosen

@@ -22,9 +22,8 @@ from thresher.solvers.kernel_balls import KernelBall
 
 __all__ = ["PUBLISHED", "Descent", "Visit", "level_method"]
 
-#: tau = 0.90, and 0.99 from a gap of a hundredth of the objective on; ends on small steps too
+#: tau = 0.90, and 0.99 from a gap of a hundredth of the objective on
 PUBLISHED = "published"
-_SMALL_STEP = 1e-3
 _MOST_CUTS = 120  # of which those without a share in the bound are forgotten
 
 
@@ -63,7 +62,8 @@ Monitor = Callable[[Descent], Status | None]
 
 def level_method(
     oracle: Oracle, ball: KernelBall, start: np.ndarray, *, tau: float | str = 0.5,
-    tol: float = 1e-3, max_steps: int = 500, monitor: Monitor | None = None,
+    tol: float = 1e-3, max_steps: int = 500, least_step: float = 0.0,
+    monitor: Monitor | None = None,
 ) -> Descent:  # fmt: skip
     """Minimise until the bounds differ by ``tol`` times the upper one.
 
@@ -79,6 +79,9 @@ def level_method(
         Where the level lies, between the lower (0) and the upper bound (1).
     tol : float, default=1e-3
     max_steps : int, default=500
+    least_step : float, default=0.0
+        A step that changes no weight by more ends the search; as published 0.001, with tau
+        "published", which ends it early.
     monitor : callable or None, default=None
         Called with a :class:`Descent` after every step; a Status that it returns ends the search.
     """
@@ -101,7 +104,7 @@ def level_method(
         width = best.upper - lower
         height = lower + _tau(tau, best.gap) * width
         following = level_projection(ball, cuts, height, at)
-        if tau == PUBLISHED and np.max(np.abs(following - at)) <= _SMALL_STEP:
+        if np.max(np.abs(following - at)) <= least_step:
             return best._replace(status=Status.COMPLETED)
         at = following
     assert best is not None

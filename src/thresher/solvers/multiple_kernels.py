@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +73,7 @@ class KernelWeights(Solver):
     tau: float | str = 0.5
     gap: float = 1e-3
     max_steps: int = 500
-    machine: KernelDual = KernelDual()
+    machine: KernelDual = field(default_factory=KernelDual)
     streaming = False
     linear = False
 
@@ -90,7 +90,7 @@ class KernelWeights(Solver):
         if ball is None:
             weights = np.full(saddle.bank.count, 1.0 / saddle.bank.count)
             visit = saddle(weights, math.inf)
-            return Descent(weights, visit, -math.inf, visit.value, 1, Status.CONVERGED)
+            return Descent(weights, visit, visit.value, visit.value, 1, Status.CONVERGED)
         start = ball.start(saddle.bank.count)
         if self.method == "block":
             return block_descent(
@@ -116,7 +116,6 @@ class Side(NamedTuple):
     def solved(
         self, solver: KernelDual, columns: Columns, start: np.ndarray, cache: ColumnCache | None
     ) -> Machine:
-        solver = replace(solver, tol=solver.tol * self.unit)
         if self.epsilon is None:
             return classification(solver, columns, self.y, self.bounds, start=start, cache=cache)
         return regression(
@@ -134,7 +133,8 @@ class Saddle:
     def __init__(self, bank: Bank, sides: list[Side], solver: KernelDual):
         self.bank, self.sides, self.solver = bank, sides, solver
         self._coefs = np.zeros((len(sides), bank.size))
-        self._tol = _COARSE
+        self._unit = sides[0].unit
+        self._tol = _COARSE * self._unit
 
     def __call__(self, weights: np.ndarray, accuracy: float) -> Visit:
         """Solved until what the machines miss together is below ``accuracy``."""
@@ -143,7 +143,7 @@ class Saddle:
             while True:
                 machines = self._solve(columns, cache, self._tol)
                 missing = sum(max(machine.solution.gap, 0.0) for machine in machines)
-                if missing <= accuracy or self._tol <= _FINE or is_over():
+                if missing <= accuracy or self._tol <= _FINE * self._unit or is_over():
                     break
                 self._tol *= 0.2
         constant = sum(
@@ -158,9 +158,7 @@ class Saddle:
         with ExitStack() as opened:
             return self._solve(*self._open(opened, weights), self.solver.tol)
 
-    def _open(
-        self, opened: ExitStack, weights: np.ndarray
-    ) -> tuple[Columns, ColumnCache | None]:
+    def _open(self, opened: ExitStack, weights: np.ndarray) -> tuple[Columns, ColumnCache | None]:
         memory = self.solver.memory
         if 8.0 * self.bank.size**2 <= memory:
             columns: Columns = GramColumns(self.bank.gram(weights, self.solver.threads))
