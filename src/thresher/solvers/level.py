@@ -24,6 +24,7 @@ __all__ = ["PUBLISHED", "Descent", "Visit", "level_method"]
 
 #: tau = 0.90, and 0.99 from a gap of a hundredth of the objective on
 PUBLISHED = "published"
+_ACCURACY, _FINEST = 0.1, 1e-6  # of an oracle, as a share of the distance of the bounds
 _MOST_CUTS = 120  # of which those without a share in the bound are forgotten
 
 
@@ -85,11 +86,10 @@ def level_method(
     monitor : callable or None, default=None
         Called with a :class:`Descent` after every step; a Status that it returns ends the search.
     """
-    at, lower, cuts = start, -math.inf, None
+    at, lower, cuts, share = start, -math.inf, None, _ACCURACY
     best: Descent | None = None
     for step in range(1, max_steps + 1):
-        accuracy = 0.1 * (best.upper - lower) if best is not None else math.inf
-        visit = oracle(at, accuracy)
+        visit = oracle(at, share * (best.upper - lower) if best is not None else math.inf)
         cuts = _with(cuts, visit)
         found, shares = lower_bound(ball, cuts)
         lower = max(lower, found)
@@ -104,9 +104,13 @@ def level_method(
         width = best.upper - lower
         height = lower + _tau(tau, best.gap) * width
         following = level_projection(ball, cuts, height, at)
-        if np.max(np.abs(following - at)) <= least_step:
+        moved = float(np.max(np.abs(following - at)))
+        if moved == 0.0 and share > _FINEST:  # the value here is not known well enough to go on
+            share *= 0.1
+            continue
+        if moved <= least_step:
             return best._replace(status=Status.COMPLETED)
-        at = following
+        at, share = following, _ACCURACY
     assert best is not None
     return best._replace(status=Status.MAX_ITER)
 
