@@ -159,10 +159,8 @@ def test_the_command_line(table, tmp_path, monkeypatch, capsys):
     assert json.loads(thresher("inspect", model, "--json"))["training"]["learner"] == "kmeans"
     assert "centres" in thresher("inspect", model)
     thresher("export", model, "-o", tmp_path / "m.onnx")
-    monkeypatch.setattr(sys, "argv", ["thresher", "report", str(model)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert (ended.value.code, "a clustering has none" in capsys.readouterr().err) == (5, True)
+    thresher("report", model, "--data", table, "--html", tmp_path / "m.html", "--quiet")
+    assert "The clusters" in (tmp_path / "m.html").read_text()
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -204,3 +202,43 @@ def test_metrics_do_not_depend_on_chunks():
             metrics.add(codes[part], scores[part], None, None, rows[part])
         found.append(metrics.summary())
     assert found[0] == pytest.approx(found[1])
+
+
+def test_labels_are_named_when_they_are_compared_with(table, tmp_path, capsys, monkeypatch):
+    model = train(table, learner="kmeans", params={"n_clusters": 3}, ignore=["kind"])
+    assert "ari" not in model.evaluate(table)
+    found = model.evaluate(table, target="kind")
+    assert found["ari"] > 0.99
+    rows = train(X, learner="kmeans", params={"n_clusters": 3})
+    assert rows.evaluate(X, y=KINDS)["ari"] > 0.99
+    with pytest.raises(ValueError, match="clusters were made of"):
+        train(table, learner="kmeans").evaluate(table, target="kind")
+    with pytest.raises(ValueError, match="its own target"):
+        train(table, target="kind", passes=1).evaluate(table, target="a")
+    model.save(tmp_path / "m.thresher")
+    words = ["evaluate", str(tmp_path / "m.thresher"), str(table), "--target", "kind", "--json"]
+    monkeypatch.setattr(sys, "argv", ["thresher", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out)["ari"] > 0.99
+
+
+@pytest.mark.parametrize("learner", ["kmeans", "planes"])
+def test_a_report(table, tmp_path, learner):
+    pytest.importorskip("matplotlib")
+    from thresher.views import write_report
+
+    model = train(table, learner=learner, params={"n_clusters": 3}, target="kind")
+    page = tmp_path / "report.html"
+    sections = {s.key: s for s in write_report(model, table, html=page, static=True)}
+    assert {"summary", "data", "winner", "clusters", "costs", "reproduce"} <= set(sections)
+    assert "3 clusters: silhouette" in sections["summary"].paragraphs[0]
+    measures, sizes = sections["clusters"].tables
+    assert any("adjusted Rand" in row[0] for row in measures.rows)
+    assert sum(int(row[1].replace(",", "")) for row in sizes.rows) == 2500
+    assert [chart.key for chart in sections["clusters"].charts] == ["shares", "places"]
+    text = page.read_text()
+    assert "what sets it apart" in text
+    alone = {s.key: s for s in write_report(model, html=page, static=True)}
+    assert "need --data" in alone["clusters"].paragraphs[-1]

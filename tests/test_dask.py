@@ -3,8 +3,12 @@
 import json
 import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -140,6 +144,85 @@ def test_a_file_that_workers_cannot_see(client, path, tmp_path):
         train(data, cluster=client, shards=2)
 
 
+def test_a_file_that_vanishes_while_workers_learn(client, path, tmp_path):
+    """The training ends with its name, and goes on from the last round when it is back."""
+    from thresher import DataError
+
+    mine, model = tmp_path / "mine.csv", tmp_path / "m.thresher"
+    shutil.copy2(path, mine)
+    given = {**OPTIONS, "cluster": client, "model": model, "checkpoint": "1"}
+    whole = train(str(mine), **{**given, "model": tmp_path / "whole.thresher"})
+
+    def on_progress(event):
+        if event.stage == "learning" and event.passes == 1:
+            mine.rename(tmp_path / "away.csv")
+
+    with pytest.raises(DataError, match=r"mine\.csv"):
+        train(str(mine), on_progress=on_progress, **given)
+    (tmp_path / "away.csv").rename(mine)
+    same(train(str(mine), resume=True, **given), whole)
+
+
+def hoard(recipe, shared):
+    rows = [np.ones(1 << 24) for _ in range(8)]  # a gigabyte
+    time.sleep(30)
+    return len(rows)
+
+
+@pytest.mark.slow
+def test_a_worker_out_of_memory():
+    """Dask ends a worker that is beyond its limit; after four of them the task is to blame."""
+    with (
+        distributed.LocalCluster(
+            1, threads_per_worker=1, memory_limit="700MB", dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as mine,
+        engine_for(mine) as engine,
+        pytest.raises(EngineError, match="want of memory"),
+    ):
+        list(engine.run(_by_value(hoard), [0], None))
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler(path, serial, tmp_path):
+    """Killed in the middle of a training: an error, and a checkpoint that gives the same model."""
+    port, running = "18786", []
+    for words in (
+        ["dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"],
+        ["dask_worker", f"tcp://127.0.0.1:{port}", "--nthreads", "1", "--no-dashboard"],
+    ):
+        running.append(subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{words[0]}", *words[1:]],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ))  # fmt: skip
+    given = {**OPTIONS, "model": tmp_path / "m.thresher", "checkpoint": "1"}
+
+    def on_progress(event):
+        if event.stage == "learning" and event.passes == 1:
+            running[0].kill()
+
+    try:
+        with distributed.Client(f"tcp://127.0.0.1:{port}", timeout="60s") as mine:
+            mine.wait_for_workers(1, timeout=60)
+            with pytest.raises(EngineError):
+                train(path, cluster=mine, on_progress=on_progress, **given)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    same(train(path, cluster=Serial(), resume=True, **given), serial)
+
+
+def test_a_race_on_workers(client, path):
+    seen = []
+    model = train(path, target="y", budget=6, shards=2, cluster=client,
+                  on_progress=lambda event: seen.append(event.stage))  # fmt: skip
+    assert any(stage.startswith("racing") for stage in seen)
+    assert "a sample of" in model.training["reason"]
+    assert len(model.training["trials"]) >= 2
+    assert model.training["held_out"]["error"] < 0.3
+
+
 def test_what_a_plugin_defines_travels(client, path, thresher, tmp_path):
     plugin = tmp_path / "own_loss_for_workers.py"
     plugin.write_text(
@@ -211,3 +294,70 @@ def test_estimators_travel(client):
     """What Dask's own users do: fit somewhere else."""
     model = client.submit(LinearClassifier(random_state=0).fit, X, Y).result()
     np.testing.assert_array_equal(model.coef_, LinearClassifier(random_state=0).fit(X, Y).coef_)
+
+
+# ---------------------------------------------------------------- collections
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return pd.DataFrame(X, columns=list("pqrst")).assign(y=Y)
+
+
+def in_partitions(frame, rows=(1000, 0, 1500, 500, 1000)):
+    """A data frame of Dask, one of whose partitions is empty."""
+    dd, delayed = pytest.importorskip("dask.dataframe"), pytest.importorskip("dask").delayed
+    bounds = np.cumsum([0, *rows])
+    parts = [frame.iloc[a:b] for a, b in pairwise(bounds)]
+    return dd.from_delayed([delayed(part) for part in parts], meta=frame.iloc[:0])
+
+
+def test_a_dask_frame_is_learned_from_where_it_is(client, frame, monkeypatch):
+    """Partitions are the shards, passes leave them where they are, and a worker may die."""
+    from thresher.data import dask
+
+    fetched, here = [], dask._here
+    monkeypatch.setattr(dask, "_here", lambda value: fetched.append(value) or here(value))
+    collection, options = in_partitions(frame), {**OPTIONS, "shards": None}
+    model = train(collection, cluster=client, **options)
+    assert len(fetched) == 2 * 5  # the first window, for the schema and to begin with; no pass
+    same(train(collection, cluster=Serial(), **options), model)
+    same(train(collection, cluster=client, on_progress=Murder(client, 7), **options), model)
+    alone = train(frame, **{**OPTIONS, "shards": None})
+    assert alone.training["held_out_rows"] == model.training["held_out_rows"]
+    assert model.training["held_out"]["error"] < 0.2
+    np.testing.assert_array_equal(model.predict(collection, cluster=client), model.predict(frame))
+    assert model.evaluate(collection, cluster=client) == model.evaluate(frame)
+
+
+def test_a_dask_frame_in_one_process(frame):
+    same(train(in_partitions(frame), memory=1, **{**OPTIONS, "shards": None}),
+         train(frame, memory=1, **{**OPTIONS, "shards": None}))  # fmt: skip
+
+
+def test_dask_arrays(client):
+    da = pytest.importorskip("dask.array")
+    rows = da.from_array(X, chunks=(1500, 2))
+    options = {"passes": 2, "params": {"loss": "logistic", "solver": "asgd"}}
+    model = train(rows, da.from_array(Y, chunks=700), cluster=client, **options)
+    same(train(rows, Y, cluster=Serial(), **options), model)
+    alone = train(X, Y, memory=1, **options)
+    assert model.training["held_out_rows"] == alone.training["held_out_rows"]
+    np.testing.assert_array_equal(model.predict(rows, cluster=client), model.predict(X))
+
+
+def test_dask_collections_that_do_not_fit_together(frame):
+    from thresher import DataError, open_data
+
+    da, bag = pytest.importorskip("dask.array"), pytest.importorskip("dask.bag")
+    rows = da.from_array(X, chunks=(1500, 5))
+    with pytest.raises(DataError, match="4000 rows, but 3999"):
+        open_data(rows, Y[1:])
+    with pytest.raises(ValueError, match="named columns"):
+        open_data(in_partitions(frame), Y)
+    with pytest.raises(TypeError, match="not Bag"):
+        open_data(bag.from_sequence([1, 2]))
+    broken = frame.assign(p=frame["p"].astype(object))
+    broken.loc[3000, "p"] = "word"
+    with pytest.raises(DataError, match="partition 4, row 1,"):
+        train(in_partitions(broken), memory=1, types={"p": "number"}, **{**OPTIONS, "shards": None})

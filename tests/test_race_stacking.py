@@ -19,6 +19,7 @@ from thresher import (
     KernelRegressor,
     LinearClassifier,
 )
+from thresher.engines import Serial
 from thresher.maps import FeatureMap
 from thresher.race.folds import Folds
 from thresher.race.race import Race
@@ -173,6 +174,26 @@ def test_a_race_ends_with_a_stack_whose_model_is_a_model(clock):
     expected = made.weights[0] * said[0] + made.weights[1] * said[1] + made.offsets
     np.testing.assert_allclose(outcome.model.function_.scores(X), expected, rtol=1e-9)
     assert outcome.estimator.fit(X, Y10).score(X, Y10) > 0.97
+
+
+def test_fits_elsewhere_are_the_fits_here(clock, monkeypatch):
+    """With the same clock the same settings are tried, with the same losses to the bit."""
+    ticks = clock.monotonic
+    monkeypatch.setattr("thresher.race.elsewhere.time", SimpleNamespace(monotonic=lambda: 0.0))
+    here, told = raced(HALVES, rows=400, deadline=8.0).run(), []
+    count = itertools.count()
+    clock.monotonic = lambda: 0.02 * next(count)
+    there = raced(HALVES, rows=400, deadline=8.0, engine=Serial(), on_trial=told.append).run()
+    clock.monotonic = ticks
+
+    def plain(trials):
+        return [(t.runner, t.params, t.rows, t.loss, t.folds, t.size) for t in trials]
+
+    assert plain(there.trials) == plain(here.trials)
+    assert len(told) >= len(there.trials) > 2
+    assert there.name == here.name
+    np.testing.assert_array_equal(there.scores, here.scores)
+    np.testing.assert_array_equal(there.model.predict(X), here.model.predict(X))
 
 
 def test_the_best_is_taken_by_itself_where_the_smaller_model_is_preferred(clock):

@@ -52,6 +52,27 @@ def talked(data, **answers):
     return talk
 
 
+@pytest.mark.parametrize("clusters", ["auto", "4"])
+def test_rows_are_grouped_where_nothing_is_predicted(here, clusters):
+    talk = talked(here, target="none", clusters=clusters, run="no")
+    assert list(talk.answers) == ["target", "clusters", "grouping", "save", "run"]
+    recipe = wizard.recipe_of([str(here)], {}, talk.answers)
+    words = shlex.join(recipe.words())
+    assert "--learner kmeans" in words
+    assert ("--set n_clusters=4" if clusters == "4" else "--tune 19 --search grid") in words
+    assert "--target" not in words
+    with pytest.raises(ValueError, match="no number of groups"):
+        talk.answer(BY_KEY["clusters"], "0")
+    with pytest.raises(ValueError, match="no answer"):
+        talk.answer(BY_KEY["grouping"], "linear")
+
+
+def test_the_groups_of_a_wizard(here, capsys):
+    (here.parent / "groups.toml").write_text('target = "none"\nclusters = 3\nsave = "g.thresher"')
+    wizard.wizard([str(here)], here.parent / "groups.toml", {"ignore": ["kind", "rare"]})
+    assert load_model("g.thresher").function.outputs == 3
+
+
 def test_defaults_come_from_the_data(here):
     answers = talked(here).answers
     assert answers == {

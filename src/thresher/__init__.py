@@ -14,10 +14,11 @@ _HOMES = {
     "thresher.data": ["DataError", "DataSet", "Schema", "open_data"],
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
-        "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
-        "MultiHyperplaneClassifier", "MultipleKernelClassifier", "MultipleKernelRegressor",
-        "OneClassMachine", "PlaneClustering", "StochasticKMeans", "SupportVectorClassifier",
-        "SupportVectorRegressor",
+        "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
+        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier",
+        "MultipleKernelClassifier", "MultipleKernelRegressor", "OneClassMachine",
+        "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
+        "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -31,7 +32,7 @@ _HOMES = {
         "EpsilonInsensitive", "Hinge", "Huber", "LeastSquares", "Logistic", "Loss", "ModifiedHuber",
         "Pinball", "SquaredEpsilonInsensitive", "SquaredHinge",
     ],
-    "thresher.matchings": ["ObjectMatching"],
+    "thresher.matchings": ["GridLayout", "ObjectMatching"],
     "thresher.penalties": [
         "L1", "L2", "Box", "ElasticNet", "GroupL2", "Penalty", "WeightedL1", "WeightedL2",
     ],
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         FitEvent,
         KernelClassifier,
         KernelRegressor,
+        KernelSpectralClustering,
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
         MultipleKernelRegressor,
         OneClassMachine,
         PlaneClustering,
+        SemiparametricRegressor,
         StochasticKMeans,
         SupportVectorClassifier,
         SupportVectorRegressor,
@@ -96,7 +99,7 @@ if TYPE_CHECKING:
         StackFeatures,
         TermFeatures,
     )
-    from thresher.matchings import ObjectMatching
+    from thresher.matchings import GridLayout, ObjectMatching
     from thresher.orderings import ColumnOrdering, OrderingEvent, RowOrdering
     from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2
     from thresher.race import AutoClassifier, AutoRegressor

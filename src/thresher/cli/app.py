@@ -292,13 +292,21 @@ def evaluate(
     cluster: Any,
     model: Annotated[Path, typer.Argument(help="A model file.", metavar="MODEL")],
     data: o.Data,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Labels to compare clusters with; other "
+                                 "models know their target."),
+    ] = None,
     plugin: o.Plugin = [],
     json: o.Json = False,
     quiet: o.Quiet = False,
-) -> None:
-    """Compare predictions with the truth: error, AUC, log loss, F1, confusion; RMSE, R2."""
+) -> None:  # fmt: skip
+    """Compare predictions with the truth: error, AUC, log loss, F1, confusion; RMSE, R2.
+
+    Of clusters: silhouette, and VI, Rand and ARI beside labels.
+    """
     from thresher.cli import predict as work
 
+    reading = reading if target is None else {**reading, "target": target}
     work.evaluate(model, data, reading, plugin, json, quiet, cluster)
 
 
@@ -417,7 +425,7 @@ def explore(
         bool, typer.Option("--browser/--no-browser", help="Open the page.")
     ] = True,
     memory: Annotated[
-        str, typer.Option(help="Of a larger table every second, fourth, ... row is read.")
+        str, typer.Option(help="Of a larger table some rows are ordered, the others placed.")
     ] = "4GB",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     plugin: o.Plugin = [],

@@ -136,15 +136,17 @@ def cluster_options(
     tls_key: TlsKey = None,
 ) -> Any:
     """Who works, as ``engine_for`` takes it; None: this process alone."""
+    from thresher.engines import expect
+    from thresher.engines.choice import Scheduler
+
     tls = (tls_ca, tls_cert, tls_key)
     if scheduler is None:
         if any(tls):
             raise ValueError("--tls-ca, --tls-cert and --tls-key are for a --scheduler")
+        expect(workers)
         return workers
     if workers is not None:
         raise ValueError("--workers starts processes here, --scheduler has its own: give one")
-    from thresher.engines.choice import Scheduler
-
     return Scheduler(scheduler, *(None if path is None else str(path) for path in tls))
 
 
@@ -194,6 +196,8 @@ def parse_value(text: str | None) -> Any:
         tree = ast.parse(text, mode="eval").body
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id.islower():
+        return text  # no class of ours: a basis such as spline(x0)
     if isinstance(tree, ast.Call) or _has_calls(tree):
         return _argument(tree)
     try:

@@ -25,6 +25,7 @@ __all__ = ["QUESTIONS", "Choice", "Question", "Talk", "tunes"]
 
 _TARGETS = ("target", "label", "labels", "class", "y", "outcome", "response", "income", "price")
 _MOST_LISTED = 30
+_NONE = "none"  # the answer of whoever has no target
 
 
 class Choice(NamedTuple):
@@ -55,7 +56,14 @@ class Talk:
         return self.data.schema.is_table
 
     @property
+    def groups(self) -> bool:
+        """Whether rows are to be grouped, and nothing is predicted."""
+        return self.answers.get("target") == _NONE and _NONE not in self.data.schema.names
+
+    @property
     def task(self) -> str:
+        if self.groups:
+            return "clustering"
         if "task" in self.answers:
             return self.answers["task"]
         target = self.data.schema.target
@@ -123,9 +131,11 @@ class Question:
 def _columns(talk: Talk) -> list[Choice]:
     listed = talk.data.schema.columns[:_MOST_LISTED]
     target = talk.data.schema.target
-    return [
+    columns = [
         Choice(c.name, "" if target and c.name == target.name else c.describe()) for c in listed
     ]
+    nothing = Choice(_NONE, "Predict nothing: group the rows by themselves (clustering).")
+    return columns if _NONE in talk.data.schema.names else [*columns, nothing]
 
 
 def _likely_target(talk: Talk) -> str:
@@ -136,6 +146,9 @@ def _likely_target(talk: Talk) -> str:
 
 def _check_target(talk: Talk, value: str) -> str:
     names = talk.data.schema.names
+    if value == _NONE and value not in names:
+        talk.data = talk.opened()
+        return value
     if value not in names:
         place = int(value) if re.fullmatch(r"-?\d+", value) else 0
         if not place or abs(place) > len(names):
@@ -284,9 +297,19 @@ _BUDGETS = [
 ]
 
 
+def _predicts(talk: Talk) -> bool:
+    return not talk.groups
+
+
 def _chooses(talk: Talk) -> bool:
     """Whether the user does, and not a race."""
-    return talk.answers.get("budget", "none") == "none"
+    return _predicts(talk) and talk.answers.get("budget", "none") == "none"
+
+
+def _check_clusters(talk: Talk, value: str) -> str:
+    if value != "auto" and not (value.isdigit() and int(value) > 1):
+        raise ValueError(f"{value!r} is no number of groups: write 8 or auto")
+    return value
 
 
 def _check_budget(talk: Talk, value: str) -> str:
@@ -321,7 +344,7 @@ QUESTIONS = (
     Question(
         "target", "Which column is to be predicted?",
         "All other columns become features. A column that is only known afterwards must not be "
-        "among them: leave such columns out of the file.",
+        "among them: leave such columns out of the file. Without a target rows are grouped.",
         "the last column", _columns, _likely_target, _check_target, lambda talk: talk.is_table,
         open_ended=True,
     ),
@@ -330,7 +353,20 @@ QUESTIONS = (
         "It decides what a mistake is: a wrong label, or a distance from the true number.",
         "what the values look like",
         lambda talk: [Choice(n, task.target) for n, task in TASKS.items() if task.has_target],
-        _inferred_task, _check_task,
+        _inferred_task, _check_task, _predicts,
+    ),
+    Question(
+        "clusters", "How many groups?",
+        "Every row will belong to one of them. With auto, two to twenty are tried, and those whose "
+        "rows are nearest to their own and farthest from other groups (silhouette) are taken.",
+        "auto, or a number that they can look at",
+        lambda talk: [Choice("auto", "Try two to twenty.")], lambda talk: "auto", _check_clusters,
+        lambda talk: talk.groups, open_ended=True,
+    ),
+    Question(
+        "grouping", "Around points or along planes?",
+        "Groups are round heaps for most data; rows that lie on a few flat pieces want planes.",
+        "kmeans", _learners, lambda talk: "kmeans", asked=lambda talk: talk.groups,
     ),
     Question(
         "budget",
@@ -341,6 +377,7 @@ QUESTIONS = (
         lambda talk: list(_BUDGETS),
         lambda talk: "none",
         _check_budget,
+        _predicts,
         open_ended=True,
     ),
     Question(
@@ -383,6 +420,7 @@ QUESTIONS = (
         "criterion", "What makes one model better than another?",
         "Settings are tried by it, you are shown it at the end, and it is noted in the model.",
         "error; auc if one class is rare (below a tenth)", _criteria, _usual_criterion,
+        asked=_predicts,
     ),
     Question(
         "save", "Where to save the model?",

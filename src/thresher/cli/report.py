@@ -25,11 +25,6 @@ def report(
         model = load_model(path, load_plugins(plugins))
     except BadFile as error:
         raise BadFile(f"{error} (the model comes first, the data after --data)") from None
-    if not model.is_supervised:
-        raise ValueError(
-            "a report is about predictions of a target, which a clustering has none of: use "
-            "thresher evaluate and thresher inspect"
-        )
     with show.Live(quiet or as_json) as live:
         sections = write_report(
             model, data or None, html, pdf, png, quick=quick, seconds=seconds,

@@ -29,6 +29,7 @@ __all__ = ["recipe_of", "wizard"]
 
 INTERRUPTED = 130
 _PENALTIES = {"yes": "l1", "mixed": "elastic_net"}
+_GROUPS_TRIED = 19  # two to twenty
 _DEFAULTS = {"encoding": "utf-8", "on_bad_rows": "error"}
 
 Ask = Callable[[Question, Talk], str]
@@ -40,6 +41,8 @@ Ask = Callable[[Question, Talk], str]
 def recipe_of(paths: list[str], reading: dict[str, Any], answers: dict[str, str]) -> Recipe:
     """What the answers mean."""
     reading = {k: v for k, v in reading.items() if v is not None and v != _DEFAULTS.get(k)}
+    if "clusters" in answers:
+        return _grouping(paths, reading, answers)
     columns = {k: v for k, v in answers.items() if k in ("target", "task")}
     budget = None if answers["budget"] == "none" else seconds_of(answers["budget"])
     options: dict[str, Any] = {} if budget is None else {"budget": budget}
@@ -48,6 +51,16 @@ def recipe_of(paths: list[str], reading: dict[str, Any], answers: dict[str, str]
     params = _params(answers) if budget is None else {}
     learner = answers.get("learner", "linear")
     return Recipe(paths, {**columns, **reading}, learner, params, options, answers["save"])
+
+
+def _grouping(paths: list[str], reading: dict[str, Any], answers: dict[str, str]) -> Recipe:
+    """A clustering of so many groups, or of the number with the best silhouette."""
+    params, options = {}, {}
+    if answers["clusters"] == "auto":
+        options = {"tune": _GROUPS_TRIED, "search": "grid"}
+    else:
+        params = {"n_clusters": int(answers["clusters"])}
+    return Recipe(paths, reading, answers["grouping"], params, options, answers["save"])
 
 
 def _params(answers: dict[str, str]) -> dict[str, Any]:
@@ -201,8 +214,9 @@ def _record(path: str, asked: dict[str, str]) -> None:
     model.training["asked"] = asked
     model.save(path)
     held = model.training.get("held_out") or {}
-    value = held.get(asked["criterion"])
-    if asked["criterion"] == "mse" and held.get("rmse") is not None:
+    criterion = asked.get("criterion", "silhouette")
+    value = held.get(criterion)
+    if criterion == "mse" and held.get("rmse") is not None:
         value = held["rmse"] ** 2
     if value is not None:
-        show.console.print(f"\n[bold]{asked['criterion']} on held-out rows: {value:.4g}[/]")
+        show.console.print(f"\n[bold]{criterion} on held-out rows: {value:.4g}[/]")

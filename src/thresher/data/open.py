@@ -10,6 +10,7 @@ from typing import Any
 
 from thresher.data.arrow import ArrowSource, ParquetSource, TableSource
 from thresher.data.csv import CsvSource
+from thresher.data.dask import collection_source, is_collection
 from thresher.data.dataset import CHUNK_BYTES, DataSet
 from thresher.data.errors import BadRows, DataError, nearest
 from thresher.data.files import BLOCK_BYTES, STDIN, expand, open_bytes, suffix
@@ -65,7 +66,8 @@ def open_data(
     Parameters
     ----------
     data : path, glob, list of them, "-" (standard input), a remote URL, a data frame, or a matrix
-        A pipe is read to its end, and kept in a temporary file.
+        A pipe is read to its end, and kept in a temporary file.  Data frames and arrays of Dask are
+        taken partition by partition.
     y : array or None, default=None
         Targets of a matrix.
     target : str, int or None, default=None
@@ -192,6 +194,8 @@ def _paths(data: Any) -> list[str] | None:
 def _in_memory(data: Any, y: Any, weight: Any, block_bytes: int) -> Source:
     import narwhals.stable.v2 as nw
 
+    if is_collection(data):
+        return collection_source(data, y, weight, block_bytes)
     try:
         frame = nw.from_native(data, pass_through=True, eager_only=True)
     except nw.exceptions.DuplicateError as error:

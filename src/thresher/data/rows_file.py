@@ -314,7 +314,7 @@ def _write(dataset: DataSet, file: IO[bytes], progress: Any) -> int:
 @contextmanager
 def on_disk(dataset: DataSet) -> Iterator[DataSet]:
     """The same data set where other processes can read it: what is in memory goes to a file."""
-    if dataset.source.stamps():
+    if dataset.source.is_shared:
         yield dataset
         return
     with TemporaryDirectory(prefix="thresher-") as folder:

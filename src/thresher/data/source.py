@@ -70,6 +70,16 @@ class Source:
         return []
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other processes can read it where it is."""
+        return bool(self.stamps())
+
+    @property
+    def usual_parts(self) -> int | None:
+        """Parts that it comes in already; None: its size decides."""
+        return None
+
+    @property
     def is_table(self) -> bool:
         """Rows have named columns; otherwise they are a matrix of features."""
         return False

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from thresher.engines.base import Engine
+from thresher.engines.forks import start_server
 
-__all__ = ["Scheduler", "engine_for"]
+__all__ = ["Scheduler", "engine_for", "expect"]
 
 
 class Scheduler(NamedTuple):
@@ -18,6 +19,12 @@ class Scheduler(NamedTuple):
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
+
+
+def expect(cluster: Any) -> None:
+    """Somebody will ask for the engine of this cluster soon: what takes long may begin now."""
+    if isinstance(cluster, int) and not isinstance(cluster, bool) and cluster > 0:
+        start_server()
 
 
 @contextmanager
@@ -38,7 +45,8 @@ def engine_for(cluster: Any) -> Iterator[Engine]:
         with local_client(cluster) as client:
             yield DaskEngine(client)
     elif hasattr(cluster, "submit") and hasattr(cluster, "scheduler_info"):
-        yield DaskEngine(cluster)
+        with cluster.as_current():
+            yield DaskEngine(cluster)
     else:
         raise TypeError(
             "cluster must be a number of workers, a scheduler's address such as "

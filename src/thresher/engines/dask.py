@@ -7,7 +7,9 @@ worker dies is run again on another one, up to three times.
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import platform
 import time
 import uuid
@@ -18,12 +20,14 @@ from importlib.metadata import version
 from typing import Any
 
 from thresher._threads import ONE_CORE
+from thresher.engines import forks
 from thresher.engines.base import EngineError, R, Task
 
 try:
     import cloudpickle
-    from distributed import Client, LocalCluster, Security, wait
-    from distributed.client import FutureCancelledError
+    from dask import config
+    from distributed import Client, Future, LocalCluster, Security, wait
+    from distributed.client import FutureCancelledError, FuturesCancelledError
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 except ModuleNotFoundError:
@@ -36,7 +40,19 @@ __all__ = ["DaskEngine", "connected", "local_client"]
 _RETRIES = 3
 _PATIENCE = "15s"  # for a scheduler to answer
 _GLANCE, _ALONE = 5.0, 60.0  # seconds between looks at whether there are workers, and without any
-_LOST = (CommClosedError, FutureCancelledError, TimeoutError, ConnectionError)
+# Dask has workers give freed memory back at once, and Linux would hand out every block of rows
+# anew, page by page: half of the time of reading.  None: as in any other process.
+_LOCAL = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    "distributed.worker.multiprocessing-method": forks.METHOD,
+}
+_LOST = (
+    CommClosedError,
+    FutureCancelledError,
+    FuturesCancelledError,
+    TimeoutError,
+    ConnectionError,
+)
 
 
 class DaskEngine:
@@ -59,9 +75,8 @@ class DaskEngine:
         try:
             for k, recipe in enumerate(recipes):
                 future = self.client.submit(
-                    _call, packed, cloudpickle.dumps(recipe), key=f"{call}-{k}", retries=_RETRIES,
-                    pure=False,
-                )  # fmt: skip
+                    _call, packed, *_packed(recipe), key=f"{call}-{k}", retries=_RETRIES, pure=False
+                )
                 futures[future] = k
             yield from self._answers(futures)
         except KilledWorker as error:
@@ -87,6 +102,8 @@ class DaskEngine:
             try:
                 done, pending = wait(pending, timeout=_GLANCE, return_when="FIRST_COMPLETED")
             except TimeoutError:
+                if self.client.status in ("closing", "closed"):  # it has tried for long enough
+                    raise EngineError("the scheduler has gone, and has not come back") from None
                 if _workers(self.client):
                     seen = time.monotonic()
                 elif time.monotonic() - seen > _ALONE:
@@ -101,7 +118,7 @@ class DaskEngine:
         hosts: dict[str, str] = {}
         for address, facts in _workers(self.client).items():
             hosts.setdefault(str(facts.get("host")), address)
-        packed = cloudpickle.dumps((task, shared)), cloudpickle.dumps(recipe)
+        packed = cloudpickle.dumps((task, shared)), *_packed(recipe)
         self.client.run(_call, *packed, workers=list(hosts.values()), on_error="ignore")
 
     def describe(self) -> str:
@@ -112,13 +129,42 @@ class DaskEngine:
         return f"{len(_workers(self.client))} workers at {address}{shown}"
 
 
-def _call(packed: bytes, recipe: bytes) -> Any:
+def _call(packed: bytes, recipe: bytes, *held: Any) -> Any:
     """What a worker does.
 
     Unpacked here: a worker that cannot unpack the arguments of a task is lost for all others.
     """
     task, shared = cloudpickle.loads(packed)
-    return task(cloudpickle.loads(recipe), shared)
+    return task(_Unpacker(io.BytesIO(recipe), held).load(), shared)
+
+
+def _packed(recipe: Any) -> list[Any]:
+    """A recipe, and the futures in it, which Dask replaces by what workers hold."""
+    file = io.BytesIO()
+    packer = _Packer(file)
+    packer.dump(recipe)
+    return [file.getvalue(), *packer.held]
+
+
+class _Packer(cloudpickle.Pickler):
+    def __init__(self, file: Any):
+        super().__init__(file)
+        self.held: list[Future] = []
+
+    def persistent_id(self, thing: Any) -> int | None:
+        if not isinstance(thing, Future):
+            return None
+        self.held.append(thing)
+        return len(self.held) - 1
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, file: Any, held: Sequence[Any]):
+        super().__init__(file)
+        self.held = held
+
+    def persistent_load(self, place: int) -> Any:
+        return self.held[place]
 
 
 @contextmanager
@@ -126,12 +172,15 @@ def local_client(workers: int) -> Iterator[Client]:
     """Processes on this machine, of one thread each, that nobody else can reach."""
     if workers < 1:
         raise ValueError(f"there must be at least one worker, got {workers}")
+    forks.start_server()
     with (
         _own_environment(),
+        config.set(_LOCAL),
         LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
             dashboard_address="127.0.0.1:0" if _has_dashboard() else None,
             memory_limit="auto", env={ONE_CORE: "1"}, silence_logs=50,
+            preload=forks.__name__,
         ) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip
@@ -174,7 +223,7 @@ def connected(
 
 
 def _workers(client: Client) -> dict[str, Any]:
-    return client.scheduler_info(n_workers=-1)["workers"]
+    return client.scheduler_info(n_workers=-1).get("workers", {})  # nothing of a lost scheduler
 
 
 def _has_dashboard() -> bool:

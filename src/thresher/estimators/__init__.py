@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
+    from thresher.estimators.semiparametric import SemiparametricRegressor
+    from thresher.estimators.spectral import KernelSpectralClustering
     from thresher.estimators.support import SupportVectorClassifier, SupportVectorRegressor
 
 _HOME = {
@@ -39,6 +41,8 @@ _HOME = {
     "MultipleKernelRegressor": "multiple_kernels",
     "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
+    "KernelSpectralClustering": "spectral",
+    "SemiparametricRegressor": "semiparametric",
     "StochasticKMeans": "kmeans",
     "SupportVectorClassifier": "support",
     "SupportVectorRegressor": "support",
@@ -52,6 +56,7 @@ __all__ = [
     "FitEvent",
     "KernelClassifier",
     "KernelRegressor",
+    "KernelSpectralClustering",
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
@@ -59,6 +64,7 @@ __all__ = [
     "MultipleKernelRegressor",
     "OneClassMachine",
     "PlaneClustering",
+    "SemiparametricRegressor",
     "StochasticKMeans",
     "SupportVectorClassifier",
     "SupportVectorRegressor",

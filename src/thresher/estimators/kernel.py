@@ -14,7 +14,6 @@ from thresher.dimensions import Int
 from thresher.estimators.base import Learner, Setup
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import Front, MapFront
-from thresher.estimators.input import matrix_of, refuse_far_rows
 from thresher.estimators.linear import LinearModel
 from thresher.estimators.regressor import Regressor
 from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions
@@ -122,19 +121,7 @@ class KernelModel(LinearModel):
     def learn_front(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, moments: Any = None
     ) -> Front:
-        """Units and map, from the rows that count."""
-        units = self.learn_units(rows, targets, weight, moments)
-        made, X, labels = self.make_map(), matrix_of(rows), self._labels(targets)
-        if units is None and made.needs_units(X):
-            units = self._standard_units(rows, weight, moments)
-        if weight is not None and not np.all(weight > 0.0):
-            kept = np.flatnonzero(weight)
-            X, labels, weight = X[kept], labels[kept], weight[kept]
-        X = X if units is None else units.matrix(X)
-        if made.uses_kernel:
-            refuse_far_rows(X)
-        made.learn_weighted(X, labels, weight)
-        return MapFront(units, made, rows.shape[1])
+        return self.learn_map(self.make_map(), rows, targets, weight, moments)
 
     def assembled(self, made: FeatureMap, linear: LinearFunction, like: Any) -> Self:
         """Take a map and the weights of its features that were learned elsewhere.

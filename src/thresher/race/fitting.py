@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -21,13 +21,22 @@ from thresher._threads import LEAVABLE
 from thresher.race.runner import Attempt, Runner, Trial
 from thresher.registry import LEARNERS
 
-__all__ = ["Fitting", "Stopped"]
+__all__ = ["Fit", "Fitting", "Stopped"]
 
 _LOOK = 0.1  # seconds between looks at whether to stop
 
 
 class Stopped(Exception):
     """Somebody asked the race to end."""
+
+
+class Fit(NamedTuple):
+    """A model, losses and scores of the rows that judged it, and what went wrong."""
+
+    model: Any
+    misses: np.ndarray
+    scores: np.ndarray | None
+    problem: str
 
 
 def _never() -> bool:
@@ -92,15 +101,7 @@ class Fitting:
     ) -> Attempt:  # fmt: skip
         """A fit on the rows ``part`` that ends with the first pass after ``until``."""
         started = time.monotonic()
-        model, misses, scores, problem = None, np.array([math.inf]), None, ""
-        try:
-            model = clone(runner.estimator).set_params(**params)
-            weight = None if self.weight is None else self.weight[part]
-            with ending(lambda: self.over.is_set() or time.monotonic() > until):
-                model.fit(self.X[part], self.y[part], sample_weight=weight)
-            misses, scores = self.misses(model, judges), self._scores(model, judges)
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            problem = str(error)[:200]
+        model, misses, scores, problem = self.fit(runner.estimator, params, part, judges, until)
         seconds, loss = time.monotonic() - started, float(np.mean(misses))
         size = 0 if problem else _size(model)
         trial = Trial(runner.name, params, int(part.size), loss, seconds, size, problem)
@@ -108,6 +109,20 @@ class Fitting:
             with self.lock:
                 self.on_trial(trial)
         return Attempt(trial, model, misses, scores)
+
+    def fit(
+        self, estimator: Any, params: dict[str, Any], part: np.ndarray, judges: np.ndarray,
+        until: float,
+    ) -> Fit:  # fmt: skip
+        """Fit and judge, or say why not."""
+        try:
+            model = clone(estimator).set_params(**params)
+            weight = None if self.weight is None else self.weight[part]
+            with ending(lambda: self.over.is_set() or time.monotonic() > until):
+                model.fit(self.X[part], self.y[part], sample_weight=weight)
+            return Fit(model, self.misses(model, judges), self._scores(model, judges), "")
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            return Fit(None, np.array([math.inf]), None, str(error)[:200])
 
     def misses(self, model: Any, rows: np.ndarray) -> np.ndarray:
         """1 for every row in the wrong class, or its squared miss."""

@@ -28,7 +28,9 @@ import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from thresher.engines import Engine
 from thresher.race.capacity import grows, larger, smaller
+from thresher.race.elsewhere import FittingElsewhere
 from thresher.race.fitting import Fitting, Stopped
 from thresher.race.folds import Folds
 from thresher.race.outcome import CLEARLY_MORE, Outcome, of_runner, of_stack
@@ -68,14 +70,14 @@ class Race:
     other fit follows.  None: there always is one, on the rows of the race.  ``stacks``: several
     models may win together.  ``prefer="size"``: one learner wins, and the smaller model if the best
     is not clearly better.  ``stop`` is asked now and then: True ends the race at once, with the
-    best so far.
+    best so far.  With an ``engine`` its workers fit.
     """
 
     def __init__(
         self, runners: dict[str, Any], X: Any, y: np.ndarray, weight: np.ndarray | None,
         task: str, deadline: float, seed: int, on_trial: Callable[..., None] | None = None,
         jobs: int = 1, rows: int | None = None, stacks: bool = True, prefer: str = "accuracy",
-        stop: Callable[[], bool] = lambda: False,
+        stop: Callable[[], bool] = lambda: False, engine: Engine | None = None,
     ):  # fmt: skip
         if prefer not in PREFERENCES:
             raise ValueError(f"prefer must be one of {', '.join(PREFERENCES)}, got {prefer!r}")
@@ -89,7 +91,11 @@ class Race:
         self.used = 1  # folds that settings are judged in
         self.likely: list[Runner] = []  # who would win together now
         self.proposals = Proposals(X, y, self.train, self.rng)
-        self.fits = Fitting(X, y, weight, numbers, jobs, on_trial, stop)
+        self.fits = (
+            Fitting(X, y, weight, numbers, jobs, on_trial, stop)
+            if engine is None
+            else FittingElsewhere(engine, X, y, weight, numbers, on_trial, stop)
+        )
         self.rows = rows or self.y.size
         self.refit = rows is None or self.train.size < _NEARLY_ALL * rows
         self.stacks, self.prefer = stacks and prefer != "size", prefer

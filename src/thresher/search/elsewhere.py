@@ -6,24 +6,18 @@ same trials in the same order make the same study with any number of workers.
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thresher._files import atomic_file
-from thresher.data.errors import DataError
 from thresher.engines import Engine
+from thresher.engines.handed import Handed
 from thresher.search.criteria import Criterion
 from thresher.search.evaluation import Evaluation, Score
 from thresher.search.validation import Fold
 
 __all__ = ["Elsewhere"]
-
-_loaded: dict[str, Evaluation] = {}  # on a worker: the last evaluation that it was asked about
 
 
 class Elsewhere(Evaluation):
@@ -36,11 +30,11 @@ class Elsewhere(Evaluation):
     ):  # fmt: skip
         super().__init__(estimator, X, y, folds, criterion, weight, share, seed, sharing=False)
         self.engine, self.folder = engine, folder
-        self._path = os.path.join(folder, f"{uuid.uuid4().hex}.rows-and-folds")
-        self._write()
+        rows = self.estimator, self.X, self.y, self.folds, self.criterion, self.weight, self.seed
+        self._rows = Handed.over(rows, folder)
 
     def score(self, params: dict[str, Any], fold: int, number: int | None = None) -> Score:
-        ((_, score),) = self.engine.run(_score, [(params, fold)], self._path)
+        ((_, score),) = self.engine.run(_score, [(params, fold)], self._rows)
         return score
 
     def thinned(self, share: float) -> Evaluation:
@@ -51,28 +45,13 @@ class Elsewhere(Evaluation):
             self.weight, share, self.seed,
         )  # fmt: skip
 
-    def _write(self) -> None:
-        import cloudpickle  # comes with Dask, which is there where there are workers
 
-        rows = self.estimator, self.X, self.y, self.folds, self.criterion, self.weight
-        with atomic_file(self._path) as file:
-            cloudpickle.dump((rows, self.seed), file)
+def _score(recipe: tuple[dict[str, Any], int], rows: Handed) -> Score:
+    return rows.made(_evaluation).score(*recipe)
 
 
-def _score(recipe: tuple[dict[str, Any], int], path: str) -> Score:
-    return _evaluation(path).score(*recipe)
-
-
-def _evaluation(path: str) -> Evaluation:
-    if path not in _loaded:
-        import cloudpickle
-
-        if not Path(path).exists():
-            raise DataError(f"a worker cannot see {path}: the machines must share the folder")
-        rows, seed = cloudpickle.loads(Path(path).read_bytes())
-        _loaded.clear()
-        estimator, X, y, folds, criterion, weight = rows
-        _loaded[path] = Evaluation(
-            estimator, X, y, folds, criterion, weight, seed=seed, sharing=False
-        )
-    return _loaded[path]
+def _evaluation(
+    estimator: Any, X: Any, y: np.ndarray, folds: Sequence[Fold], criterion: Criterion,
+    weight: np.ndarray | None, seed: int,
+) -> Evaluation:  # fmt: skip
+    return Evaluation(estimator, X, y, folds, criterion, weight, seed=seed, sharing=False)

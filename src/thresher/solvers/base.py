@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -259,6 +259,10 @@ class Near(NamedTuple):
         return self.coef.nbytes + (0 if self.dual is None else self.dual.nbytes)
 
 
+#: adds up what a function finds in the chunks of all rows; sums have a method ``plus``
+AddUp = Callable[[Callable[[Chunk], Any]], Any]
+
+
 class Solver:
     """A frozen dataclass of hyper-parameters, and the algorithm as a state and an update.
 
@@ -337,9 +341,10 @@ class Solver:
     batch: int = 1
 
     @property
-    def mergeable(self) -> bool:
-        """Whether it says how states of different rows are merged."""
-        return type(self).merge is not Solver.merge
+    def no_merger(self) -> str:
+        """Why states of different rows make no one state; empty where they do."""
+        says = type(self).merge is not Solver.merge
+        return "" if says else "it does not say how models of different rows are merged"
 
     @property
     def by_rows(self) -> bool:
@@ -369,6 +374,10 @@ class Solver:
 
     def planned(self, visits: int) -> Solver:
         """Make use of knowing how many rows will be visited in all."""
+        return self
+
+    def surveyed(self, add_up: AddUp) -> Solver:
+        """Make use of sums over all rows, where they can be asked for before the first step."""
         return self
 
     def for_stream(self, problem: Problem) -> Solver:

@@ -26,6 +26,7 @@ Wang, Crammer and Vucetic, "Breaking the curse of kernelization" (2012); Djuric 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -41,6 +42,7 @@ from thresher.kernels.expansion import in_precision, packed
 from thresher.losses import Loss
 from thresher.solvers import merging
 from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.joined_budgets import joined
 
 __all__ = ["MAINTENANCE", "Budgeted", "BudgetedState", "CrammerSinger", "OneOutput"]
 
@@ -119,33 +121,6 @@ def _twin(columns, values, start, stop, square, vectors, norms, inner, used, emp
 
 
 @njit(cache=True, nogil=True)
-def _merge(kernel, state, size, table, columns, values, inner, kernels, mass, cost):
-    """Merge the lightest vector into its best partner; returns the slot that is free then."""
-    vectors, norms, coef = state.vectors, state.norms, state.coef
-    merging.masses(coef, size, mass)
-    light = merging.smallest(mass, size)
-    if mass[light] > 0.0:
-        count = 0
-        for d in range(vectors.shape[0]):
-            if vectors[d, light] != 0.0:
-                columns[count], values[count] = d, vectors[d, light]
-                count += 1
-        expansion.inner_products(columns, values, 0, count, vectors, norms.size, inner)
-        expansion.kernel_values(kernel, inner, norms, norms[light], norms.size, kernels)
-        other = merging.mate(light, coef, mass, kernels, size, table, cost)
-        merging.fuse(light, other, coef, state.lag, mass, kernels[other], vectors, norms)
-    return light
-
-
-@njit(cache=True, nogil=True)
-def _remove(kernel, norms, coef, size, mass):
-    merging.masses(coef, size, mass)
-    for j in range(size):
-        mass[j] *= kernel.of(norms[j], norms[j], norms[j])
-    return merging.smallest(mass, size)
-
-
-@njit(cache=True, nogil=True)
 def _update(block, order, y, weight, rule, kernel, lam, rest, limit, anchor, budget, maintenance,
             memory, seed, table, state):  # fmt: skip
     vectors, norms, coef, lag = state.vectors, state.norms, state.coef, state.lag
@@ -202,7 +177,7 @@ def _update(block, order, y, weight, rule, kernel, lam, rest, limit, anchor, bud
                 bias_lag[c] += seen * move
             if size > budget:
                 if maintenance == _MERGE:
-                    empty = _merge(
+                    empty = merging.merge_lightest(
                         kernel, state, size, table, own_columns, own_values, inner, kernels, mass,
                         cost,
                     )  # fmt: skip
@@ -211,7 +186,7 @@ def _update(block, order, y, weight, rule, kernel, lam, rest, limit, anchor, bud
                 elif maintenance == _RANDOM:
                     empty = int(uniform(seed, step, 0) * size)
                 else:
-                    empty = _remove(kernel, norms, coef, size, mass)
+                    empty = merging.lightest(kernel, norms, coef, size, mass)
                 for c in range(outputs):
                     coef[c, empty] = 0.0
                     lag[c, empty] = 0.0
@@ -351,6 +326,28 @@ class Budgeted(Solver):
         vectors = np.ascontiguousarray(state.vectors[:, used].T)
         intercept = self.constant**2 * bias
         return Expansion(self.kernel, vectors, coef[:, used].astype(np.float64), intercept)
+
+    @property
+    def no_merger(self) -> str:
+        """Measured: on few rows the machines of two shards without half of their vectors are no
+        better than none."""
+        if self.maintenance in ("merge", "project"):
+            return ""
+        return (
+            "with maintenance='remove' most of what the shards have learned would be dropped "
+            "(maintenance='merge' and 'project' can)"
+        )
+
+    def merge(
+        self, problem: Problem, states: Sequence[Any], base: Any, weights: Sequence[float]
+    ) -> BudgetedState:
+        """The mean of the functions, brought back under the budget by ``maintenance``."""
+        table = merging.signed_table() if problem.outputs == 1 else merging.joint_table()
+        return joined(
+            states, base, weights, problem.ridge, 1.0 / self._eta0, self.budget,
+            MAINTENANCE.index(self.maintenance), in_precision(self.kernel, problem.dtype), table,
+            problem.seed,
+        )  # fmt: skip
 
     def residual(self, problem: Problem, state: BudgetedState, before: Any, after: Any) -> float:
         """Nobody knows it: merged vectors are not those before."""

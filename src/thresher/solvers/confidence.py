@@ -44,7 +44,7 @@ import numpy as np
 from numba import njit
 
 from thresher._rows import AHEAD
-from thresher._terms import Term
+from thresher._terms import Term, reassociate
 from thresher.functions import BeliefFunction
 from thresher.solvers._gaussian_merge import Gaussian, GaussianSums, inverse
 from thresher.solvers._states import present
@@ -114,6 +114,25 @@ def _several(rows, y, weight, order, rule, belief, scores, errors, mass):
             belief.learn(rows, i, own, 0, move, gain)
             belief.learn(rows, i, rival, 1, -move, gain)
     return errors, mass
+
+
+class MeanScores(Term):
+    """What beliefs with a ``mean`` of shape (features + 1, outputs) share."""
+
+    mean: Any
+    constant: Any
+
+    @reassociate
+    def score(self, rows, i, c):
+        mean = self.mean
+        total = self.constant * mean[mean.shape[0] - 1, c]
+        for k in range(rows.start(i), rows.stop(i)):
+            total += rows.element(i, k) * mean[rows.column(i, k), c]
+        return total
+
+    def scores(self, rows, i, out):
+        for c in range(out.size):
+            out[c] = self.score(rows, i, c)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thresher._terms import Term, contract, reassociate
+from thresher._terms import contract, reassociate
 from thresher.functions import FullSpread
 from thresher.solvers._gaussian_merge import Gaussian
 from thresher.solvers.base import Chunk, Problem
-from thresher.solvers.confidence import Confidence
+from thresher.solvers.confidence import Confidence, MeanScores
 from thresher.solvers.confidence_rules import Recursive
 from thresher.solvers.least_squares import refuse_large_matrix
 
@@ -34,7 +34,7 @@ class FullState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class FullBelief(Term):
+class FullBelief(MeanScores):
     """Writes to its mean and covariance; ``toward`` holds S x of each slot."""
 
     mean: np.ndarray
@@ -42,18 +42,6 @@ class FullBelief(Term):
     toward: np.ndarray
     left: np.ndarray  # x'Sx of each slot
     constant: float
-
-    @reassociate
-    def score(self, rows, i, c):
-        mean = self.mean
-        total = self.constant * mean[mean.shape[0] - 1, c]
-        for k in range(rows.start(i), rows.stop(i)):
-            total += rows.element(i, k) * mean[rows.column(i, k), c]
-        return total
-
-    def scores(self, rows, i, out):
-        for c in range(out.size):
-            out[c] = self.score(rows, i, c)
 
     @reassociate
     def variance(self, rows, i, c, slot):

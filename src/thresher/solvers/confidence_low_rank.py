@@ -23,11 +23,10 @@ import numpy as np
 from numba import njit
 from scipy.linalg import solve, solve_triangular
 
-from thresher._terms import Term, reassociate
 from thresher.functions import LowRankSpread
 from thresher.solvers._states import present
 from thresher.solvers.base import Chunk, Problem
-from thresher.solvers.confidence import Confidence
+from thresher.solvers.confidence import Confidence, MeanScores
 from thresher.solvers.confidence_rules import Recursive
 
 __all__ = ["LowRankConfidence"]
@@ -73,7 +72,7 @@ def _compress(diagonal, lines, factor, used, keep):
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankBelief(Term):
+class LowRankBelief(MeanScores):
     """Writes to its arrays; slots hold what ``variance`` found for ``learn``."""
 
     mean: np.ndarray
@@ -85,18 +84,6 @@ class LowRankBelief(Term):
     left: np.ndarray  # x'Sx
     constant: float
     rank: int
-
-    @reassociate
-    def score(self, rows, i, c):
-        mean = self.mean
-        total = self.constant * mean[mean.shape[0] - 1, c]
-        for k in range(rows.start(i), rows.stop(i)):
-            total += rows.element(i, k) * mean[rows.column(i, k), c]
-        return total
-
-    def scores(self, rows, i, out):
-        for c in range(out.size):
-            out[c] = self.score(rows, i, c)
 
     def variance(self, rows, i, c, slot):
         D, half, last = self.diagonal[c], self.halves[slot], self.diagonal.shape[1] - 1

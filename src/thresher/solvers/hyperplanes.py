@@ -318,6 +318,13 @@ class Hyperplanes(Solver):
     linear = False
     asks_function = False  # with many features it costs as much as a pass
 
+    @property
+    def no_merger(self) -> str:
+        return (
+            "the mean of functions that are each the best of several planes is not the best of a "
+            "few planes again"
+        )
+
     def __post_init__(self) -> None:
         positive: dict[str, float] = {
             "cap": self.cap,

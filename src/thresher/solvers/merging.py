@@ -41,13 +41,17 @@ import math
 import numpy as np
 from numba import njit
 
+from thresher.kernels import expansion
+
 __all__ = [
     "RIDGE",
     "best_share",
     "border",
     "fuse",
     "joint_table",
+    "lightest",
     "mate",
+    "merge_lightest",
     "project",
     "signed_table",
 ]
@@ -220,6 +224,34 @@ def fuse(light, other, coef, lag, mass, kappa, vectors, norms):
             vectors[d, other] = z
             square += float(z) * float(z)
         norms[other] = square
+
+
+@njit(cache=True, nogil=True)
+def merge_lightest(kernel, state, size, table, columns, values, inner, kernels, mass, cost):
+    """Merge the lightest vector into its best partner; returns the slot that is free then."""
+    vectors, norms, coef = state.vectors, state.norms, state.coef
+    masses(coef, size, mass)
+    light = smallest(mass, size)
+    if mass[light] > 0.0:
+        count = 0
+        for d in range(vectors.shape[0]):
+            if vectors[d, light] != 0.0:
+                columns[count], values[count] = d, vectors[d, light]
+                count += 1
+        expansion.inner_products(columns, values, 0, count, vectors, norms.size, inner)
+        expansion.kernel_values(kernel, inner, norms, norms[light], norms.size, kernels)
+        other = mate(light, coef, mass, kernels, size, table, cost)
+        fuse(light, other, coef, state.lag, mass, kernels[other], vectors, norms)
+    return light
+
+
+@njit(cache=True, nogil=True)
+def lightest(kernel, norms, coef, size, mass):
+    """The slot of the smallest ||alpha||^2 k(z, z)."""
+    masses(coef, size, mass)
+    for j in range(size):
+        mass[j] *= kernel.of(norms[j], norms[j], norms[j])
+    return smallest(mass, size)
 
 
 # ---------------------------------------------------------------- projecting

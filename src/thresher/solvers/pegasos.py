@@ -44,7 +44,7 @@ from thresher.solvers._targets import (
     with_origin,
     with_origin_of_stream,
 )
-from thresher.solvers.base import Chunk, Problem, Solver, check_batch, precisions
+from thresher.solvers.base import AddUp, Chunk, Problem, Solver, check_batch, precisions
 
 __all__ = ["SGD", "Pegasos", "WeightedPegasos"]
 
@@ -384,6 +384,11 @@ class WeightedPegasos(Solver):
 
     def _inner(self) -> Pegasos:
         return Pegasos(self.batch, self.project, self.bias)
+
+    def surveyed(self, add_up: AddUp) -> Solver:
+        """Relevance is a matter of sums over all rows."""
+        ard = isinstance(self.precisions, str) and self.precisions == "ard"
+        return replace(self, precisions=add_up(relevance.sums_of)) if ard else self
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
         weights = relevance.precisions(self.precisions, self._inner(), problem, chunk)

@@ -30,7 +30,7 @@ from thresher._random import generator
 from thresher.penalties import WeightedL2
 from thresher.solvers.base import Chunk, Problem
 
-__all__ = ["LARGEST", "METHODS", "ard_variances", "precisions"]
+__all__ = ["LARGEST", "METHODS", "Sums", "ard_variances", "precisions", "sums_of"]
 
 METHODS = ("ard", "cv", "tuned")
 _SPREAD = 1e3  # the largest precision, relative to that of the most relevant feature
@@ -39,6 +39,8 @@ LARGEST = 4096  # features of relevance determination, which holds a few square 
 
 def precisions(method: Any, solver: Any, problem: Problem, chunk: Chunk) -> np.ndarray:
     """One positive number per feature; given and cross-validated ones have geometric mean one."""
+    if isinstance(method, Sums):
+        return _relevant(_moments(method, problem.fit_intercept))
     if not isinstance(method, str):
         values = np.asarray(method, dtype=np.float64)
         if values.shape != (problem.n_features,) or not np.all(values > 0.0):
@@ -46,12 +48,27 @@ def precisions(method: Any, solver: Any, problem: Problem, chunk: Chunk) -> np.n
                 f"precisions must be {problem.n_features} positive numbers, one per feature"
             )
     elif method == "ard":
-        return _relevant(_moments(chunk, problem))
+        return _relevant(_moments(sums_of(chunk), problem.fit_intercept))
     elif method == "tuned":
         values = np.ones(problem.n_features)
     else:
         values = _cross_validated(solver, problem, chunk)
     return np.exp(np.log(values) - np.log(values).mean())
+
+
+class Sums(NamedTuple):
+    """Over rows; those of different rows add up."""
+
+    gram: np.ndarray  # of x x'
+    moment: np.ndarray  # of x y
+    total: np.ndarray  # of x
+    mass: float
+    targets: float  # of y
+    squares: float  # of y^2
+
+    def plus(self, other: Sums) -> Sums:
+        pairs: Any = zip(self, other, strict=True)
+        return Sums(*(a + b for a, b in pairs))
 
 
 class Moments(NamedTuple):
@@ -102,14 +119,19 @@ def _accumulate(rows, y, weight, order, gram, moment, total):
     return mass, targets, squares
 
 
-def _moments(chunk: Chunk, problem: Problem) -> Moments:
-    d = problem.n_features
+def sums_of(chunk: Chunk) -> Sums:
+    """Those of the rows that a chunk visits."""
+    d = chunk.rows.shape[1]
     gram, moment, total = np.zeros((d, d)), np.zeros(d), np.zeros(d)
-    mass, targets, squares = _accumulate(*chunk, gram, moment, total)
+    return Sums(gram, moment, total, *_accumulate(*chunk, gram, moment, total))
+
+
+def _moments(sums: Sums, centred: bool) -> Moments:
+    gram, moment, total, mass, targets, squares = sums
     lengths = np.diag(gram) / mass
-    if problem.fit_intercept:
-        gram -= np.outer(total, total) / mass
-        moment -= total * (targets / mass)
+    if centred:
+        gram = gram - np.outer(total, total) / mass
+        moment = moment - total * (targets / mass)
         squares -= targets * targets / mass
     return Moments(gram, moment, squares, lengths, mass)
 

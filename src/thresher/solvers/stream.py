@@ -14,7 +14,15 @@ import numpy as np
 
 from thresher.functions import Function, LinearFunction
 from thresher.functions.base import require
-from thresher.solvers.base import Chunk, Near, Problem, Solver, State, Status, check_compatible
+from thresher.solvers.base import (
+    Chunk,
+    Near,
+    Problem,
+    Solver,
+    State,
+    Status,
+    check_compatible,
+)
 
 __all__ = ["Facts", "Stream", "Streams", "open_streams", "signs"]
 
@@ -31,6 +39,7 @@ class Facts(NamedTuple):
     visits: int | None = None  # rows to be visited, over all passes
     whole: bool = False  # the sample is all rows, and passes are cut at seams only
     learners: int = 1  # who share the rows, and are merged after each pass
+    add_up: Any = None  # sums over all rows, which the sample is not: ``AddUp``, or none
 
     def visited(self, solver: Solver, passes: int) -> Facts:
         """With the visits of so many passes, by the clock of the solver's steps.
@@ -58,6 +67,8 @@ class Stream:
         check_compatible(solver, problem)
         state = None if near is None else solver.start_from(problem, sample, near)
         if state is None:
+            if facts.add_up is not None:
+                solver = solver.surveyed(facts.add_up)
             if not facts.whole:
                 solver = solver.for_stream(problem)
             if facts.visits is not None:
@@ -189,10 +200,20 @@ def open_streams(problem: Problem, solver: Solver, sample: Chunk, facts: Facts) 
         return Stream.open(problem, solver, sample, facts)
     one = replace(problem, outputs=1)
     parts = [
-        Stream.open(one, solver, sample._replace(y=signs(sample.y, c)), facts)
+        Stream.open(one, solver, sample._replace(y=signs(sample.y, c)), _against_the_rest(facts, c))
         for c in range(problem.outputs)
     ]
     return Streams(parts)
+
+
+def _against_the_rest(facts: Facts, c: int) -> Facts:
+    """Sums for one class are those of its signs."""
+    add_up = facts.add_up
+    if add_up is None:
+        return facts
+    return facts._replace(
+        add_up=lambda measure: add_up(lambda chunk: measure(chunk._replace(y=signs(chunk.y, c))))
+    )
 
 
 def signs(codes: np.ndarray, c: int) -> np.ndarray:

@@ -26,14 +26,17 @@ class Case(NamedTuple):
     problem: Problem
     chunk: Chunk
     exact: float  # what rounding may change
+    X: np.ndarray  # the rows as they are
 
     @property
     def name(self) -> str:
         return type(self.solver).__name__
 
     def model(self, state: Any) -> np.ndarray:
-        """Coefficients and intercept as one vector."""
+        """Coefficients and intercept as one vector; scores of functions that are not linear."""
         found = self.solver.finish(self.problem, state)
+        if not self.solver.linear:
+            return found.scores(self.X).ravel()
         return np.append(np.asarray(found.coef, dtype=np.float64), found.intercept)
 
     def learn(self, state: Any, order: np.ndarray, shard: int = 0) -> Any:
@@ -48,8 +51,23 @@ class Case(NamedTuple):
 
     def objective(self, state: Any) -> float:
         model = self.model(state)
+        if not self.solver.linear:
+            return self._loss(model)
         coef = model[:-1].astype(self.problem.dtype)
         return driver.objective(self.problem, self.chunk, coef, float(model[-1]))
+
+    def nothing(self) -> float:
+        """The objective of the zero model."""
+        if not self.solver.linear:
+            return self._loss(np.zeros(self.X.shape[0]))
+        return driver.objective(
+            self.problem, self.chunk, np.zeros(self.problem.n_features, self.problem.dtype), 0.0
+        )
+
+    def _loss(self, scores: np.ndarray) -> float:
+        """The mean loss of a function that is not linear, of one output."""
+        value = np.vectorize(self.problem.loss.value)
+        return float(np.mean(value(self.chunk.y, scores)))
 
 
 def check_copy(case: Case, state: Any) -> None:
@@ -162,8 +180,7 @@ def _check_rounds(case: Case, base: Any, rows: np.ndarray, k: int) -> None:
         one = case.learn(one, np.concatenate(orders))
     if case.solver.merges_exactly:
         _same(case, f"{k} shards against one stream", merged, one, 100.0)
-    zero = case.problem.n_features
-    start = driver.objective(case.problem, case.chunk, np.zeros(zero, case.problem.dtype), 0.0)
+    start = case.nothing()
     reached, wanted = case.objective(merged), case.objective(one)
     allowed = wanted + LOSS_BY_MERGING * max(start - wanted, 0.0)
     require(

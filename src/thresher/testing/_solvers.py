@@ -87,9 +87,9 @@ def check_solver(
     _same_model(X, name, "another cut", _feed(solver, problem, dense, pieces)[1], model, exact)
     resumed = _feed(solver, problem, dense, pieces, interrupt=len(pieces) // 2)[1]
     _same_model(X, name, "a resumed run", resumed, model, exact)
-    case = Case(solver, problem, dense, 1e-9 if dtype == np.float64 else 1e-4)
+    case = Case(solver, problem, dense, 1e-9 if dtype == np.float64 else 1e-4, X)
     check_copy(case, state)
-    if type(solver).merge is not Solver.merge:
+    if not solver.no_merger:
         check_merging(case, seed)
     _check_zero_weights(solver, problem, X, targets, name)
     zero, after = _costs(problem, dense, model, X, y)

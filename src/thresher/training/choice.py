@@ -10,6 +10,7 @@ import numpy as np
 
 from thresher._threads import cores
 from thresher.data import Schema
+from thresher.engines import Engine
 from thresher.race.capacity import rescaled, smaller, work
 from thresher.race.contestants import contestants
 from thresher.race.outcome import Outcome
@@ -39,18 +40,23 @@ class Choice(NamedTuple):
 def choose(
     intake: Intake, schema: Schema, classes: np.ndarray, budget: float, started: float, seed: int,
     on_trial: Callable[[Trial], None], stop: Callable[[], bool], prefer: str = "accuracy",
+    engine: Engine | None = None,
 ) -> Choice:  # fmt: skip
-    """Race on the rows in memory; on the first rows where there are more than fit."""
+    """Race on the rows in memory; on the first rows where there are more than fit.
+
+    With an ``engine`` its workers fit, each on one core.
+    """
     in_memory = intake.kept is not None
     rows = (rows_in_memory if in_memory else first_rows)(intake)
     sparse = schema.layout == "sparse" and not schema.is_table
     assert schema.target is not None
     size, width = rows.X.shape
-    runners = contestants(schema.target.task, sparse, width, seed, cores(), size)
+    jobs = cores() if engine is None else 1
+    runners = contestants(schema.target.task, sparse, width, seed, jobs, size)
     deadline = started + (_IN_MEMORY if in_memory else _STREAMED) * budget
     race = Race(
         runners, rows.X, rows.labelled(classes), rows.weight, schema.target.task, deadline, seed,
-        on_trial, cores(), stacks=in_memory, prefer=prefer, stop=stop,
+        on_trial, jobs, stacks=in_memory, prefer=prefer, stop=stop, engine=engine,
     )  # fmt: skip
     outcome = race.run()
     trials = [t.as_dict() for t in outcome.trials]

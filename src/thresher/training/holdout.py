@@ -22,6 +22,15 @@ def _draw(seed, first, counter, out):
         out[i] = uniform(seed, first + i, counter)
 
 
+@njit(cache=True, nogil=True)
+def _below(seed, rows, counter, threshold):
+    """How many of the first rows draw less."""
+    found = 0
+    for i in range(rows):
+        found += uniform(seed, i, counter) < threshold
+    return found
+
+
 def draws(seed: int, first: int, rows: int, counter: int) -> np.ndarray:
     """A random number for each of these rows, which belongs to its position."""
     out = np.empty(rows)
@@ -110,6 +119,17 @@ class HoldOut:
         self._sift()
         while self.size > self.most:
             self._thin()
+
+    def lower(self, rows: int) -> None:
+        """The threshold of whoever knows that so many rows will come: what more rows would thin
+        out is not collected in the first place."""
+        while self.threshold * rows > 2 * self.most:  # far beyond chance
+            self.threshold /= 2.0
+        while self._drawn_of(rows) > self.most:
+            self.threshold /= 2.0
+
+    def _drawn_of(self, rows: int) -> int:
+        return _below(self.seed, rows, _HOLDING_OUT, self.threshold) if self.share > 0.0 else 0
 
     def without_rows(self) -> HoldOut:
         """Who holds out the same rows, and has none of them."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from thresher._random import shuffled
 from thresher.data import Batch
+from thresher.engines import Engine
 from thresher.estimators.feed import Feed
 from thresher.solvers import Chunk
 from thresher.solvers.driver import Patience
 from thresher.solvers.stream import Facts
 from thresher.training.intake import Intake
+from thresher.training.sums import summed
 
 __all__ = ["Job", "Place", "Weights", "new_job"]
 
@@ -109,14 +112,19 @@ class Job:
             intake.rows = intake.looked - intake.hold.size
 
 
-def new_job(estimator: Any, intake: Intake, passes: int | None, seed: int) -> Job:
+def new_job(
+    estimator: Any, intake: Intake, passes: int | None, seed: int, engine: Engine | None = None
+) -> Job:
     """A learner prepared on the first look at the data."""
     sample = intake.sample
     weights = _weights(estimator, intake)
     targets, outputs = estimator.coded(sample.targets)
     weight = weights.of(sample.targets, sample.weight)
     mass = intake.mass if intake.rows is not None else None
-    facts = Facts(intake.rows, mass, intake.moments, learners=len(intake.shards or (0,)))
+    learners, add_up = len(intake.shards or (0,)), None
+    if intake.rows is not None and intake.repeatable:
+        add_up = partial(summed, estimator, intake, weights, engine)
+    facts = Facts(intake.rows, mass, intake.moments, learners=learners, add_up=add_up)
     passes = _checked_passes(intake, passes or estimator.max_iter)
     feed = estimator.open_feed(sample.rows, targets, weight, outputs, facts, passes)
     patience = Patience(estimator.patience)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +67,26 @@ class Model:
                 raise TypeError(f"{name} is said when data are opened: give it to open_data")
             return data
         schema = self.schema if labelled else self.schema.without_target()
+        if labelled and not self.is_supervised:
+            schema = self._beside_labels(schema, data, options)
+        named = options.get("target")
+        if self.is_supervised and named is not None and named != getattr(schema.target, "name", 0):
+            raise ValueError(f"the model has its own target, and cannot take {named!r} for it")
         return open_data(data, schema=schema, **options)
+
+    def _beside_labels(self, schema: Schema, data: Any, options: dict[str, Any]) -> Schema:
+        """With the labels that a clustering is to be compared with, where some are named."""
+        target = options.get("target")
+        if target is None and options.get("y") is None:
+            return schema
+        labels = open_data(data, **options).schema.target
+        assert labels is not None
+        if any(column.name == labels.name for column in schema.features):
+            raise ValueError(
+                f"the column {labels.name!r} is one of those that the clusters were made of: it "
+                "cannot be what they are compared with"
+            )
+        return replace(schema, target=labels)
 
     def predict(self, data: Any, cluster: Any = None, **options: Any) -> np.ndarray:
         """Labels or numbers for every row of a file, frame or matrix.

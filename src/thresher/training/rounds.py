@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,25 +38,29 @@ class Lesson(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """The states of a shard's learners, and its rows and their mass."""
+    """The states of a shard's learners, its rows and their mass, and the number of its first."""
 
     states: list[State]
     rows: int
     mass: float
+    first: int
 
 
 class _StopAsked(Exception):
     """Somebody wants an end in the middle of a round."""
 
 
+class _OutOfTime(Exception):
+    """The time is up in the middle of a round."""
+
+
 def check_mergeable(stream: Stream | Streams, shards: int) -> None:
     """Refuse, before any work, a solver whose states of several shards make no one state."""
     solver = stream.solver
-    if shards > 1 and not solver.mergeable:
+    if shards > 1 and solver.no_merger:
         raise ValueError(
-            f"{type(solver).__name__} cannot learn from {shards} shards side by side, since it "
-            "does not say how models of different rows are merged: use another solver or learner, "
-            "or one shard"
+            f"{type(solver).__name__} cannot learn from {shards} shards side by side, since "
+            f"{solver.no_merger}: use another solver or learner, or one shard"
         )
 
 
@@ -86,26 +91,33 @@ class Rounds:
         self.job.place = Place(self.job.place.passes + 1, 0)
 
     def learn(self, number: int) -> None:
-        """Everybody's pass over their shard, and the merger; nothing if a stop was asked for."""
-        rows = 0
+        """Everybody's pass over their shard, and the merger; nothing if a stop was asked for.
+
+        Where the time is up, what has come in by then is merged.
+        """
+        answers: list[Learned] = []
 
         def on_answer(learned: Learned) -> None:
-            nonlocal rows
-            rows += learned.rows
-            self.on_rows(rows)
-            if self.stop() or is_over():
+            answers.append(learned)
+            self.on_rows(sum(a.rows for a in answers))
+            if self.stop():
                 raise _StopAsked
+            if is_over():
+                raise _OutOfTime
 
         try:
-            answers = in_order(self.engine, _learn, self.shards, self.lesson, on_answer)
+            in_order(self.engine, _learn, self.shards, self.lesson, on_answer)
         except _StopAsked:
             return
+        except _OutOfTime:
+            pass
+        answers.sort(key=attrgetter("first"))
         for part, states in zip(
             self.job.feed.stream.parts, zip(*(a.states for a in answers), strict=True), strict=True
         ):
             masses = [a.mass for a in answers]
             part.state = _merged(part, list(states), masses)
-        self.job.rows_learned += rows
+        self.job.rows_learned += sum(a.rows for a in answers)
         self.job.place = Place(number, 1)
 
 
@@ -133,7 +145,7 @@ def _learn(shard: DataSet, lesson: Lesson) -> Learned:
             job.feed.stream.update(chunk)
             mass += float(np.sum(chunk.weight[chunk.order]))
     states = [part.state for part in job.feed.stream.parts]
-    return Learned(states, job.rows_learned - before, mass)
+    return Learned(states, job.rows_learned - before, mass, shard.first)
 
 
 def _own(job: Job) -> Job:

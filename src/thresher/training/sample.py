@@ -47,7 +47,9 @@ def rows_in_memory(intake: Intake) -> Sample:
 
 def first_rows(intake: Intake) -> Sample:
     """Those that the learner is prepared on."""
-    return _of(intake.sample, f"the first {intake.sample.size:,} rows")
+    spread = len(intake.shards or ()) > 1
+    size = f"{intake.sample.size:,} rows"
+    return _of(intake.sample, f"a sample of {size}" if spread else f"the first {size}")
 
 
 def stratified_rows(

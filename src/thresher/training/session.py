@@ -21,7 +21,7 @@ from thresher.data import Batch, DataSet, Schema, open_data
 from thresher.data.batch import gathered
 from thresher.data.errors import nearest
 from thresher.data.rows_file import on_disk
-from thresher.engines import Engine, engine_for
+from thresher.engines import Engine, engine_for, expect
 from thresher.registry import LEARNERS, TASKS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
@@ -191,6 +191,7 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     how = Training(**{k: v for k, v in options.items() if k in own}, begun=begun)
     reading = {k: v for k, v in options.items() if k not in own}
     _check_reading(reading, own, opened=isinstance(data, DataSet))
+    expect(how.cluster)
     dataset = data if isinstance(data, DataSet) else open_data(data, y, **reading)
     trained = run(dataset, how)
     if how.model is not None:
@@ -291,7 +292,7 @@ class _Run:
         began = time.monotonic() - (time.perf_counter() - self.started)
         return choose(
             intake, self.schema, self.classes, budget, began, self.how.seed,
-            self._on_trial_of_race, self.how.stop, self.how.prefer,
+            self._on_trial_of_race, self.how.stop, self.how.prefer, self.engine,
         )  # fmt: skip
 
     def _tune(self, intake: Intake, tuning: Tuning) -> Choice:
@@ -360,7 +361,7 @@ class _Run:
         checkpointer = self._checkpointer(len(intake.shards or ()))
         job = self._resumed(checkpointer, intake)
         if job is None:
-            job = new_job(self.estimator, intake, self.how.passes, self.how.seed)
+            job = new_job(self.estimator, intake, self.how.passes, self.how.seed, self.engine)
         self.planned, self.history = job.feed.passes, job.history
         self.total = None if intake.rows is None else intake.rows * job.feed.passes
         with warnings.catch_warnings():
@@ -503,6 +504,7 @@ def _estimator(schema: Schema, task: str, how: Training) -> Any:
     params = {"random_state": how.seed, **_own_params(estimator, task, how)}
     params.setdefault("scale", schema.is_table or schema.layout == "dense")
     estimator.set_params(**params)
+    estimator.name_features(schema.feature_names())
     if how.tuning is not None:
         how.tuning.check(estimator, task, how.every is not None or how.resume)
     return estimator

@@ -14,7 +14,10 @@ _SHARD_BYTES, _MOST_SHARDS = 64 << 20, 256
 
 
 def _usual_shards(data: DataSet) -> int:
-    """By the size of the files alone, so that the model does not depend on who works on them."""
+    """By the data alone, so that the model does not depend on who works on them: a part for each
+    partition, or by the size of the files."""
+    if data.source.usual_parts is not None:
+        return min(data.source.usual_parts, _MOST_SHARDS)
     size = sum(stamp[1] for stamp in data.source.stamps() if stamp)
     return int(min(max(round(size / _SHARD_BYTES), 1), _MOST_SHARDS))
 

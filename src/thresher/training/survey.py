@@ -66,11 +66,14 @@ def survey(
 
     parts = shards_for(engine, data, shards)
     spread = whole_window and len(parts) > 1
-    asked = Asked(hold.without_rows(), _share(parts, first, window) if spread else 0.0)
+    asked = Asked(_lowered(hold, parts[-1].first), _share(parts, first, window) if spread else 0.0)
     found = in_order(engine, _look, parts, asked, on_answer)
     # Blank lines and bad rows shift the numbers of the rows after them, and so who is held out.
     right = renumbered(parts, [one.rows for one in found])
     moved = [k for k, part in enumerate(parts) if right[k].first != part.first]
+    needed = _lowered(hold, sum(one.rows for one in found))
+    if needed.threshold > asked.hold.threshold:  # there are far fewer rows than lines
+        asked, moved = asked._replace(hold=needed), list(range(len(parts)))
     for k, one in zip(moved, in_order(engine, _look, [right[k] for k in moved], asked),
                       strict=True):  # fmt: skip
         found[k] = one
@@ -90,6 +93,13 @@ def survey(
 def _compile(intake: Intake) -> None:
     """What workers of this machine will run: they find it in the cache."""
     Moments.empty(intake.data.schema.n_features).updated(intake.sample.rows)
+
+
+def _lowered(hold: HoldOut, rows: int) -> HoldOut:
+    """Who holds out what is left of so many rows; workers send no others."""
+    lowered = hold.without_rows()
+    lowered.lower(rows)
+    return lowered
 
 
 def _share(parts: list[DataSet], first: Batch, window: int) -> float:

@@ -12,9 +12,11 @@ from thresher._files import output_file
 from thresher.training import Model, load_model
 from thresher.views.charts.shapes import Chart
 from thresher.views.charts.style import have, needed
+from thresher.views.report.clusters import clusters
 from thresher.views.report.evidence import Evidence, gathered
 from thresher.views.report.facts import costs, data, summary, winner
 from thresher.views.report.learning import learning, weights
+from thresher.views.report.ordered import ordered
 from thresher.views.report.page import page
 from thresher.views.report.performance import performance
 from thresher.views.report.refits import Fits
@@ -119,9 +121,14 @@ def sections_of(
 ) -> list[Section]:  # fmt: skip
     """Everything that there is to say, in the order of reading."""
     found = gathered(model, given, on_line, **reading)
+    if not model.is_supervised:
+        parts = [summary(found), data(found), tried(model.training), winner(found),
+                 clusters(found), costs(found), reproduce(model)]  # fmt: skip
+        return [section for section in parts if section is not None]
     fits = _fits(found, quick, seconds, on_line)
     sections = [
-        summary(found), data(found), tried(model.training), winner(found), performance(found),
+        summary(found), data(found), ordered(found), tried(model.training), winner(found),
+        performance(found),
         weights(found, fits() if fits is not None and model.has_weights else None),
         learning(found, fits), costs(found), reproduce(model),
     ]  # fmt: skip

@@ -35,9 +35,10 @@ class Evidence:
     name: str | None = None
     rows: int = 0
     bad_rows: int = 0
-    labelled: bool = False
+    labelled: bool = False  # the metrics are of these rows
     metrics: dict[str, Any] = field(default_factory=dict)
-    predicted: np.ndarray | None = None  # rows for each predicted class
+    predicted: np.ndarray | None = None  # rows for each predicted class, or of each cluster
+    away: np.ndarray | None = None  # sum of the squared distances of each cluster's rows
     kept: Sampled = field(default_factory=lambda: Sampled(_MOST_ROWS))  # y, score, weight, ...
     sample: Batch | None = None  # rows to learn from again
     seconds: float = 0.0
@@ -61,6 +62,8 @@ class Evidence:
     def caution(self) -> str:
         """Most of these rows were learned from."""
         held = self.model.training.get("held_out") or {}
+        if not self.model.is_supervised:
+            return f"{self.name} is what the clusters were made of."
         key, label = ("error", "error") if "error" in held else ("rmse", "RMSE")
         told = ""
         if isinstance(held.get(key), float):
@@ -99,12 +102,17 @@ def gathered(
     metrics = metrics_of(model.estimator.task, model.classes)
     if model.classes is not None:
         found.predicted = np.zeros(model.classes.size, dtype=np.int64)
+    elif not model.is_supervised:
+        found.predicted = np.zeros(model.function.outputs, dtype=np.int64)
+        found.away = np.zeros(model.function.outputs)
     started = time.perf_counter()
     for part in model.predictions(source):
         _keep(found, part)
-        if part.batch.y is not None:
+        if part.batch.y is not None or not model.is_supervised:
             found.labelled = True
-            metrics.add(part.batch.y, part.scores, part.probabilities, part.batch.weight)
+            X = None if model.is_supervised else model.estimator.comparable(part.batch.X)
+            given = part.batch.y, part.scores, part.probabilities, part.batch.weight
+            metrics.add(*given, *(() if X is None else (X,)))
             if sampling:
                 hold.collect(part.batch)
         on_line(f"predicting  {found.rows:,} rows")
@@ -140,6 +148,10 @@ def _keep(found: Evidence, part: Predicted) -> None:
     if classes is not None and found.predicted is not None:
         codes = np.searchsorted(classes, part.values)
         found.predicted += np.bincount(codes, minlength=classes.size)
+    if found.away is not None and found.predicted is not None:
+        own, k = part.scores.argmax(axis=1), found.away.size
+        found.predicted += np.bincount(own, minlength=k)
+        found.away += np.bincount(own, -part.scores.max(axis=1), k)
     found.kept.add(
         y=part.batch.y, score=part.scores, probability=part.probabilities, weight=part.batch.weight
     )

@@ -22,6 +22,8 @@ def summary(found: Evidence) -> Section:
     model, training = found.model, found.model.training
     target = model.schema.target
     what = f"predicts {target.name!r}" if target is not None else "predicts"
+    if not model.is_supervised:
+        what = f"puts rows into {model.function.outputs:,} clusters"
     where = f" (on {found.measured_on})" if found.metrics.get("rows") else ""
     section = Section("summary", "Summary")
     section.paragraphs = [f"The model {what}: {headline(found.metrics)}{where}."]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from thresher.registry import TASKS
 from thresher.training import Model
 from thresher.views.charts.shapes import Bars, Chart, Line, Points
 from thresher.views.report.evidence import Evidence
+from thresher.views.report.features import mean_and_spread, names_of
 from thresher.views.report.refits import (
     Curves,
     Fits,
@@ -25,20 +25,6 @@ __all__ = ["learning", "weights"]
 _SHOWN = 20
 
 
-def _features(model: Model, places: np.ndarray) -> list[str]:
-    names = model.schema.feature_names()
-    if names is None:
-        return [f"feature {j + model.schema.first_index}" for j in places]
-    return [names[j] for j in places]
-
-
-def _spread(X: Any) -> np.ndarray:
-    """Standard deviation of every feature, dense or sparse."""
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    square = X.multiply(X) if hasattr(X, "multiply") else X * X
-    return np.sqrt(np.maximum(np.asarray(square.mean(axis=0)).ravel() - mean**2, 0.0))
-
-
 def weights(found: Evidence, fits: Fits | None) -> Section | None:
     """The features that move the score most, with their sign and how steady they are."""
     model = found.model
@@ -48,7 +34,7 @@ def weights(found: Evidence, fits: Fits | None) -> Section | None:
     what = "feature" if model.is_linear else "weighted term"
     spread = None
     if found.sample is not None and found.sample.size:
-        spread = _spread(model.weighted(found.matrix()[0]))
+        spread = mean_and_spread(model.weighted(found.matrix()[0]))[1]
     if spread is None or not (spread > 0.0).any():
         spread = np.ones(coef.shape[1])
         unit = f"weight in the {what}'s own units"
@@ -75,7 +61,7 @@ def weights(found: Evidence, fits: Fits | None) -> Section | None:
 
 
 def _named(model: Model, outputs: np.ndarray, places: np.ndarray) -> list[str]:
-    names, classes = _features(model, places), model.classes
+    names, classes = names_of(model, places), model.classes
     if classes is None or classes.size == 2:
         return names
     return [f"{name} → {classes[c]}" for name, c in zip(names, outputs, strict=True)]

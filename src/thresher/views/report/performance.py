@@ -29,6 +29,9 @@ def headline(metrics: dict[str, Any]) -> str:
         r2 = metrics.get("r2")
         told = "" if r2 is None else f", {r2:.1%} of the variance explained"
         return f"root mean squared error {metrics['rmse']:.4g}{told}"
+    if "silhouette" in metrics:
+        beside = f", adjusted Rand index {metrics['ari']:.3f}" if "ari" in metrics else ""
+        return f"silhouette {metrics['silhouette']:.3f}{beside}"
     return "not measured"
 
 
