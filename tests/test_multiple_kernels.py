@@ -62,7 +62,8 @@ def test_best_weights_are_the_conic_solver_s(ball):
         best = ball.best(s)
         _, value = conic(ball.v, np.zeros((12, 12)), -s)
         assert best @ s == pytest.approx(-value, rel=1e-7)
-        assert ball.value(best) == pytest.approx(1.0) and np.all(best >= 0.0)
+        assert ball.value(best) == pytest.approx(1.0)
+        assert np.all(best >= 0.0)
 
 
 @elastic
@@ -77,7 +78,8 @@ def test_projections_are_the_conic_solver_s(ball):
 def test_projections_lie_in_the_set_and_nothing_in_it_is_nearer(ball):
     z = RNG.normal(size=30)
     x = ball.project(z)
-    assert ball.value(x) <= 1.0 + 1e-9 and np.all(x >= 0.0)
+    assert ball.value(x) <= 1.0 + 1e-9
+    assert np.all(x >= 0.0)
     for _ in range(20):  # (z - x)'(u - x) <= 0 for every u of the set
         u = ball.project(RNG.normal(size=30))
         assert (z - x) @ (u - x) <= 1e-9
@@ -107,7 +109,8 @@ def test_equal_weights_fill_the_set(ball):
 def test_balanced_weights_are_stationary(ball):
     norms = np.r_[0.0, RNG.gamma(1.0, size=10)]
     theta = ball.balanced(norms)
-    assert ball.value(theta) == pytest.approx(1.0) and theta[0] == 0.0
+    assert ball.value(theta) == pytest.approx(1.0)
+    assert theta[0] == 0.0
     ratios = norms[1:] / theta[1:] ** 2 / ball.slope(theta[1:])  # one multiplier for all
     np.testing.assert_allclose(ratios, ratios[0], rtol=1e-6)
 
@@ -121,7 +124,9 @@ def test_identical_kernels_get_identical_weights():
 def test_zeros_are_exact_and_their_number_grows_with_v():
     s = np.sort(RNG.gamma(1.0, size=60))
     zeros = [np.count_nonzero(ball.best(s) == 0.0) for ball in ELASTIC]
-    assert zeros[0] == 0 and zeros[-1] == 59 and zeros == sorted(zeros)
+    assert zeros[0] == 0
+    assert zeros[-1] == 59
+    assert zeros == sorted(zeros)
 
 
 def test_simplex_projection():
@@ -285,9 +290,9 @@ def test_the_objective_is_the_conic_solver_s(v, method):
     solver = KernelWeights(v, method=method, gap=1e-4)
     found = learn_kernels(solver, bank, [Side(Y[PART], np.full(60, 2.0))])
     assert found.status is Status.CONVERGED
-    assert found.lower <= expected * (1 + 1e-6) and found.upper >= expected * (1 - 1e-6)
+    assert found.lower <= expected * (1 + 1e-6)
+    assert found.upper >= expected * (1 - 1e-6)
     assert found.upper == pytest.approx(expected, rel=2e-4)
-
 
 
 @pytest.mark.parametrize("solver", [KernelWeights(0.5), KernelWeights(p=1.5), KernelWeights(1.0)])
@@ -296,8 +301,10 @@ def test_level_method_and_block_descent_agree(solver):
     ours = learn_kernels(replace(solver, gap=1e-4), BANK, sides)
     other = learn_kernels(replace(solver, gap=1e-4, method="block"), BANK, sides)
     slow = learn_kernels(replace(solver, tau=PUBLISHED, max_steps=40), BANK, sides)
-    assert ours.lower <= other.upper and other.lower <= ours.upper
-    assert slow.steps >= ours.steps and slow.lower <= ours.upper
+    assert ours.lower <= other.upper
+    assert other.lower <= ours.upper
+    assert slow.steps >= ours.steps
+    assert slow.lower <= ours.upper
     np.testing.assert_allclose(ours.weights, other.weights, atol=0.05)
 
 
@@ -348,9 +355,11 @@ def test_little_memory_gives_the_same_weights():
 def test_uniform_weights_and_a_clock():
     sides = [Side(Y, np.full(150, 3.0))]
     found = learn_kernels(KernelWeights(None), BANK, sides)
-    assert np.all(found.weights == 1 / 6) and found.steps == 1
+    assert np.all(found.weights == 1 / 6)
+    assert found.steps == 1
     with ending(lambda: True):
         stopped = learn_kernels(KernelWeights(1.0), BANK, sides)
     assert stopped.status is Status.OUT_OF_TIME
     short = learn_kernels(KernelWeights(1.0, max_steps=2), BANK, sides)
-    assert short.status is Status.MAX_ITER and short.steps == 2
+    assert short.status is Status.MAX_ITER
+    assert short.steps == 2

@@ -34,6 +34,8 @@ from thresher import (
     LinearRegressor,
     LocalNystroem,
     MultiHyperplaneClassifier,
+    MultipleKernelClassifier,
+    MultipleKernelRegressor,
     Nystroem,
     ObjectMatching,
     OneClassMachine,
@@ -101,6 +103,7 @@ VARIANTS = [
     SupportVectorClassifier(loss="least_squares", multiclass="ovr"),
     SupportVectorRegressor(nu=0.5),
     OneClassMachine(),
+    MultipleKernelClassifier(p=2.0, method="block", multiclass="own"),
     StochasticKMeans(algorithm="online"),
     StochasticKMeans(algorithm="stochastic", draws=100),
     StochasticKMeans(metric="cosine", alpha=0.01),
@@ -155,6 +158,10 @@ TOLERANCE = (
     "a dual problem is solved to its tolerance, with kernel values in single precision: weight k "
     "equals k repetitions to some 1e-5 of the scores, not to 1e-9"
 )
+GAP = (
+    "weights of kernels are sought to a gap of 1e-3: weight k equals k repetitions to some 1e-3 of "
+    "the scores, not to 1e-9"
+)
 EVERY_ROW = "confidence-weighted learning satisfies every row, whatever its weight"
 FAILURES = {
     BudgetedClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
@@ -164,6 +171,8 @@ FAILURES = {
     KernelSpectralClustering: dict.fromkeys(WEIGHTS, LANDMARKS),
     PlaneClustering: dict.fromkeys(WEIGHTS, STARTS),
     StochasticKMeans: dict.fromkeys(WEIGHTS, STARTS),
+    MultipleKernelClassifier: dict.fromkeys(WEIGHTS, GAP),
+    MultipleKernelRegressor: dict.fromkeys(WEIGHTS, GAP),
     OneClassMachine: dict.fromkeys(WEIGHTS, TOLERANCE),
     SupportVectorClassifier: dict.fromkeys(WEIGHTS, TOLERANCE),
     SupportVectorRegressor: dict.fromkeys(WEIGHTS, TOLERANCE),
