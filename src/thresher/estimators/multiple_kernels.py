@@ -194,6 +194,7 @@ class MultipleKernelClassifier(Classifier, MultipleKernelModel):
     def check_targets(self) -> None:
         super().check_targets()
         require(self.multiclass in _MULTICLASS, "multiclass is neither 'shared' nor 'own'")
+        self.check_choice()
 
 
 class MultipleKernelRegressor(Regressor, MultipleKernelModel):
@@ -309,3 +310,7 @@ n_features_in_, feature_names_in_, n_iter_, status_, solver_, penalty_ : as in \
         self, y: np.ndarray, weight: np.ndarray, fitted: list[Fitted], outputs: int
     ) -> bool:
         return explains_half(y, weight, fitted[0].scores)
+
+    def check_targets(self) -> None:
+        super().check_targets()
+        self.check_choice()

@@ -15,8 +15,10 @@ from thresher.estimators.exact_model import ExactModel
 from thresher.estimators.fronts import Front, UnitsFront
 from thresher.estimators.support_fit import Fitted, Watch
 from thresher.functions import KernelSum, LinearFunction
-from thresher.functions.base import require
+from thresher.functions.base import check_numbers, require
+from thresher.functions.kernel_sum import are_columns
 from thresher.kernels.bank import Bank, GramBank, KernelBank, Member
+from thresher.kernels.functions import Kernel
 from thresher.kernels.members import described, members_of
 from thresher.solvers import Status
 from thresher.solvers.level import PUBLISHED, Descent
@@ -63,7 +65,8 @@ class MultipleKernelModel(ExactModel):
         if self.method not in _METHODS:
             known = " or ".join(map(repr, _METHODS))
             raise ValueError(f"method must be {known}, got {self.method!r}")
-        if isinstance(self.v, str) and self.v != _UNIFORM:
+        is_number = isinstance(self.v, int | float | np.number)
+        if not is_number and not (isinstance(self.v, str) and self.v == _UNIFORM):
             raise ValueError(f"v must lie in 0 .. 1, or be {_UNIFORM!r}, got {self.v!r}")
         tau = self.tau
         named = isinstance(tau, str) and tau == PUBLISHED
@@ -200,15 +203,29 @@ class MultipleKernelModel(ExactModel):
             for q, member in zip(self.selected_, members, strict=True)
         ]
 
-    def check_targets(self) -> None:
-        super().check_targets()
-        weights = getattr(self, "kernel_weights_", None)
-        if weights is not None:
-            kinds = self.kernels_
-            require(np.ndim(weights) in (1, 2), "kernel_weights_ must be an array")
-            whole = isinstance(kinds, tuple) and len(kinds) == np.shape(weights)[-1]
-            require(whole and all(len(k) == 2 for k in kinds), "kernels_ do not fit their weights")
-            require(np.all(np.isfinite(weights)), "kernel_weights_ must be finite")
+    def check_choice(self) -> None:
+        """ValueError unless kernels and weights are those of a fit."""
+        held = ("kernel_weights_", "kernels_", "bounds_")
+        require(
+            all(name in vars(self) for name in held), "its kernels must have weights and bounds"
+        )
+        weights, kinds, bounds = self.kernel_weights_, self.kernels_, self.bounds_
+        shape = np.shape(weights)
+        require(len(shape) in (1, 2) and shape[-1] > 0, "kernel_weights_ must be an array")
+        own = shape if len(shape) == 1 else (self.function_.outputs, shape[1])
+        check_numbers("kernel_weights_", weights, own)
+        require(np.all(weights >= 0.0), "kernel_weights_ must not be negative")
+        whole = isinstance(kinds, tuple) and len(kinds) == shape[-1]
+        require(whole and all(self._is_member(k) for k in kinds), "kernels_ are damaged")
+        pair = isinstance(bounds, tuple) and [type(b) for b in bounds] == [float, float]
+        require(pair and np.all(np.isfinite(bounds)), "bounds_ must be two numbers")
+
+    def _is_member(self, pair: Any) -> bool:
+        if not (isinstance(pair, tuple) and len(pair) == 2):
+            return False
+        kernel, columns = pair
+        kind = kernel is None if self._is_precomputed else isinstance(kernel, Kernel)
+        return kind and (columns is None or are_columns(columns, self.n_features_in_))
 
 
 def _named(member: Member, names: Any) -> str:
@@ -229,7 +246,7 @@ def _monitor(watch: Watch, output: int | None) -> Any:
 def _fitted(found: Learned, machine: Any) -> Fitted:
     own = Fitted.of(machine)
     status = own.status if found.status is Status.CONVERGED else found.status
-    return own._replace(status=status, steps=found.steps)
+    return own._replace(status=status, steps=found.steps, negative=found.negative)
 
 
 def _matrices(X: Any, kept: np.ndarray) -> list[np.ndarray]:

@@ -12,7 +12,7 @@ from thresher.kernels.expansion import onnx_values
 from thresher.kernels.functions import Kernel
 from thresher.kernels.gram import Points, blocks
 
-__all__ = ["KernelSum"]
+__all__ = ["KernelSum", "are_columns"]
 
 _CELLS = 1 << 22  # kernel values at a time
 
@@ -108,7 +108,7 @@ class KernelSum(NamedTuple):
         check_numbers("support_vectors_", self.vectors, self.vectors.shape)
         d = self.vectors.shape[1]
         paired = isinstance(columns, tuple) and len(columns) == len(kernels)
-        whole = paired and all(c is None or _are_columns(c, d) for c in columns)
+        whole = paired and all(c is None or are_columns(c, d) for c in columns)
         require(whole, "the columns of the kernels are damaged")
         require(np.ndim(self.coef) == 2, "dual_coef_ must be a table")
         check_numbers("dual_coef_", self.coef, (self.outputs, self.vectors.shape[0]))
@@ -141,6 +141,7 @@ def _taken(X: Any, columns: tuple[int, ...] | None) -> Any:
     return part.toarray() if hasattr(part, "toarray") else part
 
 
-def _are_columns(columns: Any, features: int) -> bool:
+def are_columns(columns: Any, features: int) -> bool:
+    """Whether these are numbers of columns, as a kernel has them."""
     plain = isinstance(columns, tuple) and len(columns) > 0
     return plain and all(type(j) is int and 0 <= j < features for j in columns)

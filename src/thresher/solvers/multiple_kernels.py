@@ -37,6 +37,7 @@ from thresher.solvers.machines import KernelDual, Machine, classification, regre
 __all__ = ["KernelWeights", "Learned", "Saddle", "Side", "learn_kernels"]
 
 _COARSE, _FINE = 0.05, 1e-5  # tolerances of machines, in units of the targets: first, and finest
+_ROUNDING = 1e-5  # of a quadratic form, in units of the squared sum of coefficients
 _NOTHING = 1e-4  # weights below this share of the largest are dropped
 
 
@@ -132,6 +133,7 @@ class Saddle:
 
     def __init__(self, bank: Bank, sides: list[Side], solver: KernelDual):
         self.bank, self.sides, self.solver = bank, sides, solver
+        self.negative = 0  # signs met that a kernel is not positive definite
         self._coefs = np.zeros((len(sides), bank.size))
         self._unit = sides[0].unit
         self._tol = _COARSE * self._unit
@@ -150,6 +152,8 @@ class Saddle:
             side.constant(coef) for side, coef in zip(self.sides, self._coefs, strict=True)
         )
         forms = self.bank.forms(self._coefs).sum(axis=0)
+        rounding = _ROUNDING * float((np.abs(self._coefs).sum(axis=1) ** 2).sum())
+        self.negative += int(np.count_nonzero(forms < -rounding))
         value = constant - 0.5 * float(weights @ forms) + missing
         return Visit(value, constant, forms)
 
@@ -171,11 +175,15 @@ class Saddle:
         for c, side in enumerate(self.sides):
             out.append(side.solved(solver, columns, self._coefs[c], cache))
             self._coefs[c] = out[-1].coef
+            self.negative += out[-1].solution.negative
         return out
 
 
 class Learned(NamedTuple):
-    """Weights and the machines that they belong to."""
+    """Weights and the machines that they belong to.
+
+    ``negative`` counts signs that a kernel is not positive definite: then bounds say nothing.
+    """
 
     weights: np.ndarray
     machines: list[Machine]
@@ -183,6 +191,7 @@ class Learned(NamedTuple):
     upper: float
     steps: int
     status: Status
+    negative: int = 0
 
 
 def learn_kernels(
@@ -194,7 +203,9 @@ def learn_kernels(
     weights = np.where(found.weights > _NOTHING * found.weights.max(), found.weights, 0.0)
     machines = saddle.machines(weights)
     status = found.status or Status.COMPLETED
-    return Learned(weights, machines, found.lower, found.upper, found.steps, status)
+    return Learned(
+        weights, machines, found.lower, found.upper, found.steps, status, saddle.negative
+    )
 
 
 def _timed(monitor: Monitor | None) -> Monitor:
