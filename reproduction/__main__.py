@@ -30,6 +30,7 @@ from reproduction import (  # noqa: E402
     fixed_size,
     hyperplanes,
     matchings,
+    multiple_kernels,
     noise,
     orderings,
     recovery,
@@ -69,6 +70,9 @@ EXPERIMENTS = {
     "cuts": Experiment("Cutting planes: iterations", cuts.run, cuts.ABSENT),
     "semiparametric": Experiment(
         "Semiparametric regression", semiparametric.run, semiparametric.ABSENT
+    ),
+    "multiple_kernels": Experiment(
+        "Multiple kernel learning", multiple_kernels.run, multiple_kernels.ABSENT
     ),
     "clustering": Experiment(
         "Stochastic k-means with sparse centres", clustering.run, clustering.ABSENT

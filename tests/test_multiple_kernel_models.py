@@ -385,12 +385,13 @@ def table(tmp_path_factory):
 def test_the_command_says_what_was_chosen(table, tmp_path, thresher):
     path = tmp_path / "m.thresher"
     words = ["train", str(table), "--target", "y", "--learner", "mkl", "--model", str(path)]
-    words += ["--set", "kernels=[RBF(0.5), Linear()]", "--set", "columns=each"]
+    words += ["--set", "kernels=[RBF(0.5), Linear()]", "--set", "columns=['b', ['a', 'c']]"]
     code, _, told = thresher(*words)
     assert code == 0, told
     code, shown, _ = thresher("inspect", str(path))
     assert code == 0
     assert "RBF(gamma=0.5) of b" in shown
+    assert "RBF(gamma=0.5) of a, c" in shown
     code, shown, _ = thresher("inspect", str(path), "--json")
     assert json.loads(shown)["chosen"][0][0] == "RBF(gamma=0.5) of b"
 

@@ -155,8 +155,16 @@ class MultipleKernelModel(ExactModel):
         )  # fmt: skip
         return function, fitted, solver
 
+    def name_features(self, names: list[str] | None) -> None:
+        if names is not None:
+            self.column_names_ = list(names)
+
+    @property
+    def _names(self) -> Any:
+        return vars(self).get("feature_names_in_", vars(self).get("column_names_"))
+
     def _bank(self, X: Any, bounds: np.ndarray, kept: np.ndarray) -> tuple[Bank, list[Member]]:
-        names = getattr(self, "feature_names_in_", None)
+        names = self._names
         if self._is_precomputed:
             matrices = _matrices(X, kept)
             bank: Bank = GramBank(matrices, bounds)
@@ -195,7 +203,7 @@ class MultipleKernelModel(ExactModel):
 
     def chosen_parts(self, names: Any = None) -> list[tuple[str, list[float]]]:
         """The chosen kernels in words with their weights, the largest first."""
-        names = getattr(self, "feature_names_in_", None) if names is None else names
+        names = self._names if names is None else names
         weights = np.atleast_2d(self.kernel_weights_)
         members = [Member(*self.kernels_[q]) for q in self.selected_]
         return [
