@@ -17,6 +17,7 @@ from thresher.solvers.level import Descent, Visit
 from thresher.solvers.multiple_kernels import Saddle
 
 _ACCURACY = 1e-4  # of a machine, as a share of its objective
+_NOTHING = 1e-8  # weights below are zero, as published
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 _LINE, _FINEST = 0.1, 1e-5  # of a line search, as a share of the longest step; until it descends
 
@@ -77,10 +78,11 @@ def _descended(machines: _Machines, weights: np.ndarray, visit: Visit) -> tuple[
         steps = -at[falls] / along[falls]
         first = falls[int(np.argmin(steps))]
         longest = float(steps.min())
-        end = np.maximum(at + longest * along, 0.0)
+        end = _moved(at, longest, along)
         end[first] = 0.0
         there = machines(end)
-        if there.value >= here.value:
+        # What is lower for all that is known: else short steps end the descent, by their noise.
+        if there.constant - 0.5 * float(end @ there.forms) >= here.value:
             break
         at, here = end, there
         if first == top:  # what the others gain was to come from it
@@ -91,6 +93,13 @@ def _descended(machines: _Machines, weights: np.ndarray, visit: Visit) -> tuple[
     return _golden(machines, at, here, along, longest)
 
 
+def _moved(at: np.ndarray, step: float, along: np.ndarray) -> np.ndarray:
+    """Within the simplex; what rounding leaves of a weight is none."""
+    out = at + step * along
+    out[out < _NOTHING] = 0.0
+    return out / out.sum()
+
+
 def _golden(
     machines: _Machines, at: np.ndarray, here: Visit, along: np.ndarray, longest: float
 ) -> tuple[np.ndarray, Visit]:
@@ -98,17 +107,17 @@ def _golden(
     low, high = 0.0, longest
     best = (at, here)
     inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
-    visits = [machines(np.maximum(at + step * along, 0.0)) for step in inner]
+    visits = [machines(_moved(at, step, along)) for step in inner]
     while high - low > (_LINE if best[0] is not at else _FINEST) * longest:
         for step, visit in zip(inner, visits, strict=True):
             if visit.value < best[1].value:
-                best = (np.maximum(at + step * along, 0.0), visit)
+                best = (_moved(at, step, along), visit)
         if visits[0].value < visits[1].value:
             high, inner[1], visits[1] = inner[1], inner[0], visits[0]
             inner[0] = high - _GOLDEN * (high - low)
-            visits[0] = machines(np.maximum(at + inner[0] * along, 0.0))
+            visits[0] = machines(_moved(at, inner[0], along))
         else:
             low, inner[0], visits[0] = inner[0], inner[1], visits[1]
             inner[1] = low + _GOLDEN * (high - low)
-            visits[1] = machines(np.maximum(at + inner[1] * along, 0.0))
+            visits[1] = machines(_moved(at, inner[1], along))
     return best
