@@ -36,6 +36,7 @@ from thresher import (
     MultiHyperplaneClassifier,
     MultipleKernelClassifier,
     MultipleKernelRegressor,
+    NoveltyClassifier,
     Nystroem,
     ObjectMatching,
     OneClassMachine,
@@ -162,6 +163,10 @@ GAP = (
     "weights of kernels are sought to a gap of 1e-3: weight k equals k repetitions to some 1e-3 of "
     "the scores, not to 1e-9"
 )
+NONE = (
+    "a row may belong to no class: predictions hold a label more, also of two classes each has a "
+    "score of its own, and no weight of a class makes strangers its members"
+)
 EVERY_ROW = "confidence-weighted learning satisfies every row, whatever its weight"
 FAILURES = {
     BudgetedClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
@@ -169,6 +174,12 @@ FAILURES = {
     MultiHyperplaneClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     ConfidenceClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     KernelSpectralClustering: dict.fromkeys(WEIGHTS, LANDMARKS),
+    NoveltyClassifier: {
+        **dict.fromkeys(WEIGHTS, FOLDS),
+        "check_classifiers_classes": NONE,
+        "check_classifiers_train": NONE,
+        "check_class_weight_classifiers": NONE,
+    },
     PlaneClustering: dict.fromkeys(WEIGHTS, STARTS),
     StochasticKMeans: dict.fromkeys(WEIGHTS, STARTS),
     MultipleKernelClassifier: dict.fromkeys(WEIGHTS, GAP),

@@ -16,8 +16,8 @@ _HOMES = {
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
         "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier",
-        "MultipleKernelClassifier", "MultipleKernelRegressor", "OneClassMachine",
-        "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
+        "MultipleKernelClassifier", "MultipleKernelRegressor", "NoveltyClassifier",
+        "OneClassMachine", "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
         "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
@@ -34,7 +34,8 @@ _HOMES = {
     ],
     "thresher.matchings": ["GridLayout", "ObjectMatching"],
     "thresher.penalties": [
-        "L1", "L2", "Box", "ElasticNet", "GroupL2", "Penalty", "WeightedL1", "WeightedL2",
+        "L1", "L2", "Box", "ElasticNet", "GroupL2", "Penalty", "SparseGroupL2", "WeightedL1",
+        "WeightedL2",
     ],
     "thresher.registry": ["register"],
     "thresher.solvers": ["Status"],
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         MultiHyperplaneClassifier,
         MultipleKernelClassifier,
         MultipleKernelRegressor,
+        NoveltyClassifier,
         OneClassMachine,
         PlaneClustering,
         SemiparametricRegressor,
@@ -101,7 +103,17 @@ if TYPE_CHECKING:
     )
     from thresher.matchings import GridLayout, ObjectMatching
     from thresher.orderings import ColumnOrdering, OrderingEvent, RowOrdering
-    from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2
+    from thresher.penalties import (
+        L1,
+        L2,
+        Box,
+        ElasticNet,
+        GroupL2,
+        Penalty,
+        SparseGroupL2,
+        WeightedL1,
+        WeightedL2,
+    )
     from thresher.race import AutoClassifier, AutoRegressor
     from thresher.registry import register
     from thresher.search import CSASampler, TunedClassifier, TunedClusterer, TunedRegressor

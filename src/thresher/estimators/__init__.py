@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         MultipleKernelClassifier,
         MultipleKernelRegressor,
     )
+    from thresher.estimators.novelty import NoveltyClassifier
     from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
@@ -39,6 +40,7 @@ _HOME = {
     "MultiHyperplaneClassifier": "hyperplanes",
     "MultipleKernelClassifier": "multiple_kernels",
     "MultipleKernelRegressor": "multiple_kernels",
+    "NoveltyClassifier": "novelty",
     "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
     "KernelSpectralClustering": "spectral",
@@ -62,6 +64,7 @@ __all__ = [
     "MultiHyperplaneClassifier",
     "MultipleKernelClassifier",
     "MultipleKernelRegressor",
+    "NoveltyClassifier",
     "OneClassMachine",
     "PlaneClustering",
     "SemiparametricRegressor",

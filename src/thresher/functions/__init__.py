@@ -46,6 +46,7 @@ from thresher.functions.kernel_sum import KernelSum
 from thresher.functions.linear import LinearFunction
 from thresher.functions.mapped import MappedFunction
 from thresher.functions.planes import Planes
+from thresher.functions.rejecting import Rejecting
 from thresher.functions.semiparametric import SemiparametricFunction
 from thresher.functions.support import Duels, SupportFunction
 from thresher.functions.units import Units
@@ -67,6 +68,7 @@ __all__ = [
     "LowRankSpread",
     "MappedFunction",
     "Planes",
+    "Rejecting",
     "SemiparametricFunction",
     "Sigmoid",
     "Sigmoids",
