@@ -24,7 +24,7 @@ from thresher.functions import (
 )
 from thresher.functions.base import bytes_of
 from thresher.kernels.gram import gram
-from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps import BankFeatures, FourierFeatures, LocalNystroem, Nystroem
 from thresher.registry import KERNELS, MAPS
 
 N, D = 60, 5
@@ -41,6 +41,7 @@ SMALL = {
     "nystroem": Nystroem(12),
     "local": LocalNystroem(8, cells=3),
     "fourier": FourierFeatures(9),
+    "bank": BankFeatures(2, kernels=["rbf", "linear"]),
 }
 GAMMA = {"rbf": 0.3, "exponential": 0.3, "polynomial": 0.2, "sigmoid": 0.2}
 

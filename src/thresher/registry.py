@@ -110,6 +110,7 @@ MAPS = Names("map", "thresher.maps.base.FeatureMap", {
     "nystroem": "thresher.maps.nystroem.Nystroem",
     "local": "thresher.maps.local.LocalNystroem",
     "fourier": "thresher.maps.fourier.FourierFeatures",
+    "bank": "thresher.maps.bank.BankFeatures",
     "forest": "thresher.maps.forest.ForestFeatures",
     "terms": "thresher.maps.terms.TermFeatures",
     "boosted": "thresher.maps.boosted.BoostedFeatures",

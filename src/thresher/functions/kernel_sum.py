@@ -12,7 +12,7 @@ from thresher.kernels.expansion import onnx_values
 from thresher.kernels.functions import Kernel
 from thresher.kernels.gram import Points, blocks
 
-__all__ = ["KernelSum", "are_columns"]
+__all__ = ["KernelSum", "are_columns", "taken_columns"]
 
 _CELLS = 1 << 22  # kernel values at a time
 
@@ -85,8 +85,8 @@ class KernelSum(NamedTuple):
         for kernel, columns, weight in zip(
             self.kernels, self.columns_of, self.weights.T, strict=True
         ):
-            points = Points(kernel, _taken(self.vectors, columns), self.vectors.dtype)
-            rows = _taken(X, columns)
+            points = Points(kernel, taken_columns(self.vectors, columns), self.vectors.dtype)
+            rows = taken_columns(X, columns)
             for part in blocks(X.shape[0], points.size, _CELLS, 16):
                 out[part] += weight * (points(rows[part]) @ self.coef.T)
         return out + self.intercept
@@ -128,13 +128,14 @@ class KernelSum(NamedTuple):
             taken = rows
             if columns is not None:
                 taken = graph.add("Gather", rows, graph.constant(np.array(columns)), axis=1)
-            values = onnx_values(graph, kernel, taken, _taken(self.vectors, columns))
+            values = onnx_values(graph, kernel, taken, taken_columns(self.vectors, columns))
             coef = np.ascontiguousarray((weight[:, None] * self.coef).T, dtype=np.float64)
             total = graph.add("Add", graph.add("MatMul", values, graph.constant(coef)), total)
         return total
 
 
-def _taken(X: Any, columns: tuple[int, ...] | None) -> Any:
+def taken_columns(X: Any, columns: tuple[int, ...] | None) -> Any:
+    """The columns of a kernel, dense if they are some; None: all, as they are."""
     if columns is None:
         return X
     part = X[:, list(columns)]
