@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import (
 from thresher import (
     AutoClassifier,
     AutoRegressor,
+    BankFeatures,
     BudgetedClassifier,
     BudgetedRegressor,
     ColumnOrdering,
@@ -71,6 +72,7 @@ class SettledRegressor(LinearRegressor):
 
 
 SETTINGS = {
+    BankFeatures: {"n_components": 3, "kernels": ["rbf", "linear"]},
     BudgetedRegressor: {"max_iter": 20},
     ForestFeatures: {"n_components": 5},
     FourierFeatures: {"n_components": 20},

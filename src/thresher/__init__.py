@@ -21,7 +21,8 @@ _HOMES = {
         "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
-        "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
+        "BankFeatures", "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem",
+        "Nystroem",
         "StackFeatures", "TermFeatures",
     ],
     "thresher.kernels": [
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
         SquaredHinge,
     )
     from thresher.maps import (
+        BankFeatures,
         BoostedFeatures,
         ForestFeatures,
         FourierFeatures,

@@ -127,7 +127,7 @@ class BankFeatures(FeatureMap):
         self.spans_ = np.array(spans, dtype=np.int64) - first
         self.widths_ = np.array([part.shape[1] for part in parts], dtype=np.int64)
         self.projection_ = np.concatenate([part.ravel() for part in parts])
-        self.__dict__.pop("_cache", None)
+        self._cache: dict[str, tuple[list[Points], list[np.ndarray]]] = {}
         return self
 
     def needs_units(self, X: Any) -> bool:
