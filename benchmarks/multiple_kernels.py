@@ -12,12 +12,18 @@ MKLpy needs PyTorch and is licensed under the GPL, so that it is no dependency o
 not installed its lines say so.  SimpleMKL is our own reduced gradient (``reproduction``), with our
 machines, to the same gap of 0.01 as one of ours.
 
-Last, how time and memory grow with rows and kernels.
+Then, how time and memory grow with rows and kernels; and the same choice on landmarks
+(``BankFeatures`` with a group penalty, one pass of dual averaging), from rows that come in parts
+and are kept nowhere.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import resource
+import subprocess
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -29,7 +35,7 @@ from reproduction.simple_mkl import simple_mkl
 from sklearn.svm import SVC
 
 from benchmarks.measure import seconds, table, verdict
-from thresher import MultipleKernelClassifier
+from thresher import BankFeatures, GroupL2, KernelClassifier, MultipleKernelClassifier
 from thresher.kernels.bank import KernelBank
 from thresher.kernels.gram import gram
 from thresher.kernels.members import members_of
@@ -78,7 +84,7 @@ def run() -> str:
     peers, ratio = _peers(members, X, y, objective, ours["ours, l1"])
     shown = table(["who", "first call", "CPU", "kernels", "l1 objective"], lines + peers)
     told = f"The reduced gradient takes {gradient:.1f} times the level method's time."
-    return "\n\n".join([*_words(), shown, f"{told} {ratio}", _growth()])
+    return "\n\n".join([*_words(), shown, f"{told} {ratio}", _growth(), _streams()])
 
 
 def _words() -> list[str]:
@@ -154,3 +160,57 @@ def _growth() -> str:
         print(*lines[-1], sep="  ", flush=True)
     head = ["rows", "kernels", "CPU", "steps", "chosen", "peak", "all kernels would be"]
     return f"v = 0.5, memory 100 MB:\n\n{table(head, lines)}"
+
+
+# ---------------------------------------------------------------- landmarks, rows in parts
+
+
+def _part(number: int, size: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
+    """Two of seven columns matter; a tenth or so of the labels cannot be known."""
+    rng = np.random.default_rng(number)
+    X = rng.normal(size=(size, 7)).astype(np.float32)
+    signal = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 - 1.0
+    return X, np.where(signal + 0.5 * rng.normal(size=size) > 0.0, 1, -1)
+
+
+def streamed(parts: int) -> dict[str, Any]:
+    """One pass over so many parts, in a process of its own that tells its memory."""
+    made = BankFeatures(10, random_state=0)
+    model = KernelClassifier("hinge", map=made, penalty=GroupL2(strength=3e-3), random_state=0)
+    model.partial_fit(*_part(0), classes=[-1, 1])
+    start = time.process_time()
+    for number in range(1, parts):
+        model.partial_fit(*_part(number))
+    names = [name.split(" of ")[1] for name, _ in model.chosen_parts()]
+    return {
+        "kernels": len(model.function_.map.kernels_), "features": model.function_.map.width,
+        "seconds": time.process_time() - start, "error": 1.0 - model.score(*_part(10**6)),
+        "chosen": len(names), "columns": sorted(set(names)),
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }  # fmt: skip
+
+
+def _streams() -> str:
+    lines = []
+    for parts in (5, 50):
+        code = f"import json; from benchmarks.multiple_kernels import streamed as s; print(json.dumps(s({parts})))"  # noqa: E501
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+        lines.append([f"{20_000 * parts:,}", found["kernels"], found["features"],
+                      seconds(found["seconds"]), f"{100 * found['error']:.1f} %", found["chosen"],
+                      ", ".join(found["columns"]), f"{found['peak']:.0f} MB"])  # fmt: skip
+        print(*lines[-1], sep="  ", flush=True)
+    head = [
+        "rows",
+        "kernels",
+        "features",
+        "CPU",
+        "error",
+        "chosen",
+        "columns",
+        "peak of the process",
+    ]
+    told = "On landmarks, one pass of `partial_fit`, columns 0 and 1 matter:"
+    return f"{told}\n\n{table(head, lines)}"
