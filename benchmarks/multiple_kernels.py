@@ -6,7 +6,7 @@ objectives, so "the same objective" cannot be asked of it: EasyMKL takes one mac
 along the ratio of radius and margin, AverageMKL learns nothing.  Every line shows the l1 objective
 of its weights all the same, that is what a machine with these weights (of sum one) reaches; the
 least is the level method's.  MKLpy wants all kernel matrices at once: computing them is in its
-time, as ours are in ours.  Its 0.1 is judged against EasyMKL, the faster of those that learn.
+time, as ours are in ours.  The 0.1 is judged by the time until ours are as good by this measure.
 
 MKLpy needs PyTorch and is licensed under the GPL, so that it is no dependency of ours; where it is
 not installed its lines say so.  SimpleMKL is our own reduced gradient (``reproduction``), with our
@@ -39,6 +39,8 @@ from thresher import BankFeatures, GroupL2, KernelClassifier, MultipleKernelClas
 from thresher.kernels.bank import KernelBank
 from thresher.kernels.gram import gram
 from thresher.kernels.members import members_of
+from thresher.solvers import Status
+from thresher.solvers.level import Descent
 from thresher.solvers.machines import KernelDual
 from thresher.solvers.multiple_kernels import KernelWeights, Saddle, Side
 
@@ -81,7 +83,7 @@ def run() -> str:
     lines.append([f"SimpleMKL's gradient, {reached}", "", seconds(spent),
                   np.count_nonzero(found.weights > 1e-4 * found.weights.max()),
                   f"{objective(found.weights):.2f}"])  # fmt: skip
-    peers, ratio = _peers(members, X, y, objective, ours["ours, l1"])
+    peers, ratio = _peers(members, X, y, objective, lambda value: _until(members, X, y, value))
     shown = table(["who", "first call", "CPU", "kernels", "l1 objective"], lines + peers)
     told = f"The reduced gradient takes {gradient:.1f} times the level method's time."
     return "\n\n".join([*_words(), shown, f"{told} {ratio}", _growth(), _streams()])
@@ -105,7 +107,7 @@ def _twice(call: Callable[[], Any]) -> tuple[float, float]:
 
 def _peers(
     members: list[Any], X: np.ndarray, y: np.ndarray, objective: Callable[[np.ndarray], float],
-    ours: float,
+    until: Callable[[float], float],
 ) -> tuple[list[list[Any]], str]:  # fmt: skip
     if importlib.util.find_spec("MKLpy") is None or importlib.util.find_spec("torch") is None:
         return [["MKLpy", "not installed", "", "", ""]], ""
@@ -122,7 +124,7 @@ def _peers(
             out.append(torch.from_numpy(K / np.diag(K).mean()))
         return out
 
-    lines, spent = [], {}
+    lines, ratios = [], {}
     for name, make in {
         "MKLpy EasyMKL": lambda: EasyMKL(lam=0.1, learner=SVC(C=1.0)),
         f"MKLpy GRAM, {STEPS} steps": lambda: GRAM(max_iter=STEPS, learner=SVC(C=1.0)),
@@ -130,13 +132,32 @@ def _peers(
     }.items():
         start = time.process_time()
         model = make().fit(kernels(), torch.from_numpy(y.astype(int)))
-        spent[name] = time.process_time() - start
+        spent = time.process_time() - start
         weights = np.asarray(model.solution.weights, dtype=np.float64).ravel()
         count = np.count_nonzero(weights > 1e-4 * weights.max())
-        lines.append([name, "", seconds(spent[name]), count, f"{objective(weights):.2f}"])
-        print(*lines[-1], sep="  ", flush=True)
-    ratio = ours / spent["MKLpy EasyMKL"]
-    return lines, f"Ours, l1, to EasyMKL: {ratio:.2f}; at most 0.1: {verdict(ratio <= 0.1)}."
+        reached = objective(weights)
+        lines.append([name, "", seconds(spent), count, f"{reached:.2f}"])
+        ratios[name] = until(reached) / spent
+        print(*lines[-1], f"{ratios[name]:.2f}", sep="  ", flush=True)
+    learned = [ratio for name, ratio in ratios.items() if "Average" not in name]
+    told = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+    return lines, (
+        "Ours until its l1 objective is that of a peer, kernels and all, as a share of the peer's "
+        f"time: {told}. At most 0.1 of those that learn: {verdict(max(learned) <= 0.1)}."
+    )
+
+
+def _until(members: list[Any], X: np.ndarray, y: np.ndarray, value: float) -> float:
+    """CPU seconds until the level method has weights as good as that."""
+
+    def reached(descent: Descent) -> Status | None:
+        return Status.COMPLETED if descent.upper <= value else None
+
+    start = time.process_time()
+    saddle = Saddle(KernelBank(members, X), [Side(y, np.ones(y.size))], KernelDual())
+    found = KernelWeights(1.0, gap=1e-4).descend(saddle, reached)
+    assert found.upper <= value
+    return time.process_time() - start
 
 
 def _growth() -> str:
