@@ -24,6 +24,7 @@ CLAIMS = {
     "workers_peers": "Two workers beside dask-ml and Vowpal Wabbit",
     "fixed_size": "Fixed-size kernel machines",
     "exact": "Exact kernel machines",
+    "multiple_kernels": "Machines of many kernels",
     "budgeted": "Kernel machines on a budget",
     "hyperplanes": "Multi-hyperplane machines",
     "confidence": "Confidence-weighted learning",

@@ -31,6 +31,7 @@ from reproduction import (  # noqa: E402
     hyperplanes,
     manifold,
     matchings,
+    multiple_kernels,
     noise,
     novelty,
     orderings,
@@ -72,6 +73,9 @@ EXPERIMENTS = {
     "cuts": Experiment("Cutting planes: iterations", cuts.run, cuts.ABSENT),
     "semiparametric": Experiment(
         "Semiparametric regression", semiparametric.run, semiparametric.ABSENT
+    ),
+    "multiple_kernels": Experiment(
+        "Multiple kernel learning", multiple_kernels.run, multiple_kernels.ABSENT
     ),
     "manifold": Experiment(
         "RDA+: manifolds identified while learning", manifold.run, manifold.ABSENT

@@ -14,6 +14,7 @@ from thresher.functions import (
     Duels,
     Expansion,
     FullSpread,
+    KernelSum,
     LinearFunction,
     LowRankSpread,
     MappedFunction,
@@ -23,7 +24,7 @@ from thresher.functions import (
 )
 from thresher.functions.base import bytes_of
 from thresher.kernels.gram import gram
-from thresher.maps import FourierFeatures, LocalNystroem, Nystroem
+from thresher.maps import BankFeatures, FourierFeatures, LocalNystroem, Nystroem
 from thresher.registry import KERNELS, MAPS
 
 N, D = 60, 5
@@ -40,6 +41,7 @@ SMALL = {
     "nystroem": Nystroem(12),
     "local": LocalNystroem(8, cells=3),
     "fourier": FourierFeatures(9),
+    "bank": BankFeatures(2, kernels=["rbf", "linear"]),
 }
 GAMMA = {"rbf": 0.3, "exponential": 0.3, "polynomial": 0.2, "sigmoid": 0.2}
 
@@ -107,6 +109,14 @@ FUNCTIONS = {
     "sparse support vectors": SupportFunction(
         kernel_of("polynomial"), sparse.csr_matrix(numbers(7, D)), numbers(1, 7), numbers(1)
     ),
+    "several kernels": KernelSum(
+        (kernel_of("rbf"), kernel_of("polynomial")), (None, (2, 0)), numbers(3, 2), numbers(7, D),
+        numbers(3, 7), numbers(3), UNITS["standardised"],
+    ),
+    "kernels on columns, shared weights": KernelSum(
+        (kernel_of("linear"), kernel_of("rbf")), ((1,), (0, 3)), numbers(1, 2),
+        sparse.csr_matrix(numbers(7, D)), numbers(3, 7), numbers(3),
+    ),
     "duels": Duels(
         kernel_of("rbf"), numbers(7, D), numbers(2, 7), numbers(3), np.array([0, 3, 3, 7]),
         UNITS["scaled"],
@@ -119,7 +129,7 @@ def dense(values):
     return values.toarray() if sparse.issparse(values) else np.asarray(values)
 
 
-WITH_VECTORS = (Expansion, SupportFunction, Duels)
+WITH_VECTORS = (Expansion, SupportFunction, Duels, KernelSum)
 
 
 def votes_by_formula(function, rows):
@@ -152,6 +162,15 @@ def by_formula(function, rows):
         return best[:, 1:] - best[:, :1] if best.shape[1] == 2 else best
     if isinstance(function, Duels):
         return votes_by_formula(function, rows)
+    if isinstance(function, KernelSum):
+        out = np.tile(function.intercept, (len(rows), 1))
+        for q, (kernel, columns) in enumerate(
+            zip(function.kernels, function.columns_of, strict=True)
+        ):
+            own = slice(None) if columns is None else list(columns)
+            K = gram(kernel, rows[:, own], dense(function.vectors)[:, own])
+            out += K @ (function.weights[:, q, None] * function.coef).T
+        return out
     if isinstance(function, WITH_VECTORS):
         features = gram(function.kernel, rows, dense(function.vectors))
     elif isinstance(function, MappedFunction):
@@ -216,6 +235,7 @@ def test_size_counts_the_numbers_that_a_score_takes(function):
     else:
         expected = nonzero(function.coef)
         expected += nonzero(function.vectors) if isinstance(function, WITH_VECTORS) else 0
+        expected += function.weights.size if isinstance(function, KernelSum) else 0
     assert function.size == expected
 
 
@@ -284,7 +304,12 @@ def damages(function):
                 for k, bad in enumerate(bads):
                     units = value._replace(**{field: bad})
                     yield f"units {field} {k}", lambda units=units: function._replace(units=units)
-    if isinstance(function, WITH_VECTORS):
+    if isinstance(function, KernelSum):
+        for kernels in (("rbf", "rbf"), function.kernels[:1], list(function.kernels), None):
+            yield f"{kernels}", lambda k=kernels: function._replace(kernels=k)
+        for columns in ((None,), (None, (D,)), (None, (-1,)), (None, (0.0,)), (None, ()), None):
+            yield f"{columns}", lambda c=columns: function._replace(columns_of=c)
+    elif isinstance(function, WITH_VECTORS):
         yield "no kernel", lambda: function._replace(kernel="rbf")
     if isinstance(function, MappedFunction):
         for features in (D - 1, 0, -1, float(D), None):

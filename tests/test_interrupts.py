@@ -24,6 +24,7 @@ from thresher import (
     KernelClassifier,
     LinearClassifier,
     MultiHyperplaneClassifier,
+    MultipleKernelClassifier,
     SemiparametricRegressor,
     SupportVectorClassifier,
     cli,
@@ -39,7 +40,7 @@ from thresher.solvers import driver
 INTERRUPTED = 130
 LEARNERS = [
     "linear", "joint", "kernel", "forest", "budgeted", "svm", "hyperplanes", "confidence",
-    "semiparametric",
+    "semiparametric", "mkl",
 ]  # fmt: skip
 
 
@@ -176,6 +177,7 @@ def one_of(learner):
         "svm": SupportVectorClassifier(random_state=0),
         "hyperplanes": MultiHyperplaneClassifier(max_iter=2, random_state=0),
         "confidence": ConfidenceClassifier(max_iter=2, random_state=0),
+        "mkl": MultipleKernelClassifier(kernels=["rbf", "linear"], columns="all"),
         "semiparametric": SemiparametricRegressor("linear", algorithm="pdsg", random_state=0),
     }[learner]
 

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import (
 from thresher import (
     AutoClassifier,
     AutoRegressor,
+    BankFeatures,
     BudgetedClassifier,
     BudgetedRegressor,
     ColumnOrdering,
@@ -34,6 +35,8 @@ from thresher import (
     LinearRegressor,
     LocalNystroem,
     MultiHyperplaneClassifier,
+    MultipleKernelClassifier,
+    MultipleKernelRegressor,
     NoveltyClassifier,
     Nystroem,
     ObjectMatching,
@@ -69,6 +72,7 @@ class SettledRegressor(LinearRegressor):
 
 
 SETTINGS = {
+    BankFeatures: {"n_components": 3, "kernels": ["rbf", "linear"]},
     BudgetedRegressor: {"max_iter": 20},
     ForestFeatures: {"n_components": 5},
     FourierFeatures: {"n_components": 20},
@@ -102,6 +106,7 @@ VARIANTS = [
     SupportVectorClassifier(loss="least_squares", multiclass="ovr"),
     SupportVectorRegressor(nu=0.5),
     OneClassMachine(),
+    MultipleKernelClassifier(p=2.0, method="block", multiclass="own"),
     StochasticKMeans(algorithm="online"),
     StochasticKMeans(algorithm="stochastic", draws=100),
     StochasticKMeans(metric="cosine", alpha=0.01),
@@ -156,6 +161,10 @@ TOLERANCE = (
     "a dual problem is solved to its tolerance, with kernel values in single precision: weight k "
     "equals k repetitions to some 1e-5 of the scores, not to 1e-9"
 )
+GAP = (
+    "weights of kernels are sought to a gap of 1e-3: weight k equals k repetitions to some 1e-3 of "
+    "the scores, not to 1e-9"
+)
 NONE = (
     "a row may belong to no class: predictions hold a label more, also of two classes each has a "
     "score of its own, and no weight of a class makes strangers its members"
@@ -175,6 +184,8 @@ FAILURES = {
     },
     PlaneClustering: dict.fromkeys(WEIGHTS, STARTS),
     StochasticKMeans: dict.fromkeys(WEIGHTS, STARTS),
+    MultipleKernelClassifier: dict.fromkeys(WEIGHTS, GAP),
+    MultipleKernelRegressor: dict.fromkeys(WEIGHTS, GAP),
     OneClassMachine: dict.fromkeys(WEIGHTS, TOLERANCE),
     SupportVectorClassifier: dict.fromkeys(WEIGHTS, TOLERANCE),
     SupportVectorRegressor: dict.fromkeys(WEIGHTS, TOLERANCE),

@@ -15,12 +15,14 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
-        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "NoveltyClassifier",
+        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier",
+        "MultipleKernelClassifier", "MultipleKernelRegressor", "NoveltyClassifier",
         "OneClassMachine", "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
         "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
-        "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
+        "BankFeatures", "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem",
+        "Nystroem",
         "StackFeatures", "TermFeatures",
     ],
     "thresher.kernels": [
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
+        MultipleKernelClassifier,
+        MultipleKernelRegressor,
         NoveltyClassifier,
         OneClassMachine,
         PlaneClustering,
@@ -90,6 +94,7 @@ if TYPE_CHECKING:
         SquaredHinge,
     )
     from thresher.maps import (
+        BankFeatures,
         BoostedFeatures,
         ForestFeatures,
         FourierFeatures,

@@ -110,6 +110,7 @@ MAPS = Names("map", "thresher.maps.base.FeatureMap", {
     "nystroem": "thresher.maps.nystroem.Nystroem",
     "local": "thresher.maps.local.LocalNystroem",
     "fourier": "thresher.maps.fourier.FourierFeatures",
+    "bank": "thresher.maps.bank.BankFeatures",
     "forest": "thresher.maps.forest.ForestFeatures",
     "terms": "thresher.maps.terms.TermFeatures",
     "boosted": "thresher.maps.boosted.BoostedFeatures",
@@ -382,6 +383,16 @@ LEARNERS = Learners({
             "classification": ("hinge", "least_squares"),
             "regression": ("epsilon_insensitive", "least_squares"),
         },
+    ),
+    "mkl": LearnerEntry(
+        "exact kernel machine that chooses among many kernels and columns",
+        "An exact kernel machine that learns which kernels of which columns matter: for up to some "
+        "thousand rows in memory, and where it is to be said what a model looks at.",
+        {
+            "classification": "thresher.estimators.multiple_kernels.MultipleKernelClassifier",
+            "regression": "thresher.estimators.multiple_kernels.MultipleKernelRegressor",
+        },
+        losses={"classification": ("hinge",), "regression": ("epsilon_insensitive",)},
     ),
     "hyperplanes": LearnerEntry(
         "several linear functions per class",

@@ -59,6 +59,7 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
     model = load_model(path, load_plugins(plugins))
     largest = _largest_weights(model) if model.has_weights else []
     intervals = _intervals(model) if largest else None
+    chosen = model.chosen_parts()
     groups = model.ranked_groups()
     if as_json:
         show.print_json(
@@ -71,6 +72,7 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
                 "largest_weights": largest,
                 **({"groups": groups} if groups else {}),
                 **({} if intervals is None else {"intervals": intervals}),
+                **({"chosen": chosen} if chosen else {}),
             }
         )
         return
@@ -83,6 +85,8 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
         parts += [show.groups_table(groups), ""]
     if largest:
         parts += [show.titled("largest weights", _weights(model, largest, intervals)), ""]
+    if chosen:
+        parts += [show.titled(f"{len(chosen):,} chosen", _chosen(model, chosen)), ""]
     if model.training.get("held_out"):
         parts.append(show.metrics_table(model.training["held_out"], "on held-out rows"))
     show.result.print(Group(*parts))
@@ -119,9 +123,7 @@ def _weights(
 ) -> Table:
     table = Table(box=None)
     table.add_column("feature")
-    labels = ["weight"]
-    if len(largest[0][1]) > 1 and model.classes is not None:
-        labels = [str(c) for c in model.classes.tolist()][:8]
+    labels = _labels(model, len(largest[0][1]))
     for label in labels:
         table.add_column(label if intervals is None else f"{label} (95 %)", justify="right")
     for k, (name, values) in enumerate(largest):
@@ -130,6 +132,26 @@ def _weights(
             half = intervals["half_widths"][k]
             cells = [f"{cell} ± {h:.2g}" for cell, h in zip(cells, half, strict=False)]
         table.add_row(name, *cells)
+    return table
+
+
+def _labels(model: Model, outputs: int) -> list[str]:
+    """Heads of the columns of weights."""
+    if outputs > 1 and model.classes is not None:
+        return [str(c) for c in model.classes.tolist()][:8]
+    return ["weight"]
+
+
+def _chosen(model: Model, chosen: list[tuple[str, list[float]]]) -> Table:
+    table = Table(box=None)
+    table.add_column("kernel")
+    labels = _labels(model, len(chosen[0][1]))
+    for label in labels:
+        table.add_column(label, justify="right")
+    for name, values in chosen[:_SHOWN]:
+        table.add_row(name, *(f"{w:.4g}" for w in values[: len(labels)]))
+    if len(chosen) > _SHOWN:
+        table.add_row(f"... {len(chosen) - _SHOWN} more", *("" for _ in labels))
     return table
 
 

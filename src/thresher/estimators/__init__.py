@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
     from thresher.estimators.kmeans import StochasticKMeans
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
+    from thresher.estimators.multiple_kernels import (
+        MultipleKernelClassifier,
+        MultipleKernelRegressor,
+    )
     from thresher.estimators.novelty import NoveltyClassifier
     from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
@@ -34,6 +38,8 @@ _HOME = {
     "LinearClassifier": "linear",
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
+    "MultipleKernelClassifier": "multiple_kernels",
+    "MultipleKernelRegressor": "multiple_kernels",
     "NoveltyClassifier": "novelty",
     "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
@@ -56,6 +62,8 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
+    "MultipleKernelClassifier",
+    "MultipleKernelRegressor",
     "NoveltyClassifier",
     "OneClassMachine",
     "PlaneClustering",

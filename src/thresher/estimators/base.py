@@ -442,6 +442,13 @@ class Learner(NestedParameters):
         """How well weights are known, (outputs, features), from learners that can tell."""
         return None
 
+    def chosen_parts(self, names: Any = None) -> list[tuple[str, list[float]]]:
+        """What was chosen of many, in words, with a weight for each output or for all of them.
+
+        The largest weight first; from learners that choose.  ``names`` are those of the features.
+        """
+        return []
+
     @clean_interrupts()
     def scores(self, X: Any) -> np.ndarray:
         """(rows, outputs) of rows that have not been checked."""

@@ -34,6 +34,11 @@ class UnitsFront(NamedTuple):
         """alpha n where no alpha is given."""
         return 1.0
 
+    @property
+    def parts(self) -> Any:
+        """What the solver's features come from, if not each from its own column."""
+        return None
+
     def enter(self, rows: Rows) -> Rows:
         return rows if self.units is None else self.units.apply(rows)
 
@@ -96,6 +101,10 @@ class MapFront(NamedTuple):
 
     def prefers(self, found: Circumstances) -> Solver:
         return self.map.prefers(found)
+
+    @property
+    def parts(self) -> Any:
+        return self.map.parts()
 
     @property
     def usual_strength(self) -> float:

@@ -15,6 +15,7 @@ from thresher.estimators.regressor import Regressor
 from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions
 from thresher.estimators.views import view
 from thresher.functions import LinearFunction
+from thresher.functions.base import dense
 from thresher.maps.base import FeatureMap
 from thresher.registry import TASKS
 from thresher.solvers import Chunk, DirectLeastSquares, Result, Status
@@ -60,7 +61,19 @@ class KernelModel(MapModel, LinearModel):
             raise ValueError(f"memory must be a positive number of bytes, got {self.memory}")
 
     def _default_penalty(self) -> str:
-        return "l2"
+        return self.planned_map().usual_penalty
+
+    def chosen_parts(self, names: Any = None) -> list[tuple[str, list[float]]]:
+        """Norms of the weights of each part of the map, if it has parts, the largest first."""
+        names = getattr(self, "feature_names_in_", None) if names is None else names
+        parts, coef = self.function_.map.parts(names), dense(self.function_.coef)
+        if parts is None:
+            return []
+        cut = np.split(coef, np.cumsum([width for _, width in parts])[:-1], axis=1)
+        norms = np.array([np.linalg.norm(part, axis=1) for part in cut])
+        largest = norms.max(axis=1)
+        order = np.argsort(-largest, kind="stable")
+        return [(parts[q][0], norms[q].tolist()) for q in order if largest[q] > 0.0]
 
     def _learned(self, setup: Setup, result: Result, chunk: Chunk) -> None:
         """The leave-one-out error, which direct least squares knows in closed form."""

@@ -90,7 +90,7 @@ class LinearModel(Learner):
         asks = self.alpha is None or self.solver == "auto"
         if asks and front.is_linear and TASKS[self.task].has_classes:
             usual, uneven = sizes(rows, chunk.weight)
-        penalty = self.penalty_for(problem, chunk, facts.mass, usual)
+        penalty = self.penalty_for(problem, chunk, facts.mass, usual, front.parts)
         problem = replace(problem, penalty=penalty)
         counted = chunk.order.size  # rows of weight zero are nothing to a solver
         shape, stored = (counted, rows.shape[1]), rows.stored * counted // max(rows.shape[0], 1)
@@ -131,12 +131,16 @@ class LinearModel(Learner):
         return front.prefers(Circumstances(problem, shape, self.task, usual, streaming, *limits))
 
     def penalty_for(
-        self, draft: Problem, chunk: Chunk, mass: float | None, usual_strength: float = 1.0
-    ) -> Penalty:
-        """The penalty object, its strength filled in from ``alpha`` or from the data."""
+        self, draft: Problem, chunk: Chunk, mass: float | None, usual_strength: float = 1.0,
+        parts: Any = None,
+    ) -> Penalty:  # fmt: skip
+        """The penalty object, its strength filled in from ``alpha`` or from the data.
+
+        ``parts`` are what features come from, where a map knows it.
+        """
         penalty = self._default_penalty() if self.penalty is None else self.penalty
         named = not isinstance(penalty, Penalty)
-        term = resolve(penalty, Penalty, "penalty").bound(self._features(draft.n_features))
+        term = resolve(penalty, Penalty, "penalty").bound(self._features(draft.n_features, parts))
         if not named and getattr(term, "strength", 1.0) is not None:
             return term if self.alpha is None else strengthened(term, self.alpha)
         alpha = self.alpha
@@ -148,8 +152,10 @@ class LinearModel(Learner):
         known = term.get_params()
         return replace(term, strength=alpha) if "strength" in known else term  # type: ignore[type-var]
 
-    def _features(self, count: int) -> Features:
+    def _features(self, count: int, parts: Any = None) -> Features:
         """What is known of so many features, those of the rows or those of a map."""
+        if parts is not None:
+            return Features(count, None, parts)
         names = getattr(self, "feature_names_in_", None)
         fits = names is not None and len(names) == count
         return Features(count, names if fits else None)

@@ -140,7 +140,9 @@ status_, solver_, penalty_ : as in ``SupportVectorClassifier``
     def _loss(self) -> Loss:
         return Hinge()
 
-    def _is_good(self, given: KernelRows, fitted: list[Fitted], outputs: int) -> bool:
+    def _is_good(
+        self, y: np.ndarray, weight: np.ndarray, fitted: list[Fitted], outputs: int
+    ) -> bool:
         """There is no target to judge by."""
         return True
 

@@ -10,7 +10,12 @@ import numpy as np
 from thresher.dimensions import Float
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.regressor import Regressor
-from thresher.estimators.support_fit import Fitted
+from thresher.estimators.support_fit import (
+    Fitted,
+    avoids_half_the_errors,
+    deviation,
+    explains_half,
+)
 from thresher.estimators.support_fit import Rows as KernelRows
 from thresher.estimators.support_model import SupportVectorModel
 from thresher.functions.base import require
@@ -178,14 +183,10 @@ class SupportVectorClassifier(Classifier, SupportVectorModel):
     def _loss(self) -> Loss:
         return LeastSquares() if self.loss == "least_squares" else Hinge()
 
-    def _is_good(self, given: KernelRows, fitted: list[Fitted], outputs: int) -> bool:
-        """Whether half of the errors of the most frequent class are not made."""
-        if outputs > 1 or len(fitted) > 1:
-            return False
-        wrong = fitted[0].scores * given.y <= 0.0
-        positive = given.y > 0.0
-        usual = min(given.weight[positive].sum(), given.weight[~positive].sum())
-        return bool(given.weight[wrong].sum() <= 0.5 * usual)
+    def _is_good(
+        self, y: np.ndarray, weight: np.ndarray, fitted: list[Fitted], outputs: int
+    ) -> bool:
+        return outputs == 1 and avoids_half_the_errors(y, weight, fitted[0].scores)
 
     def _left_out(self, given: KernelRows, left_out: np.ndarray) -> float:
         if left_out.shape[1] == 1:
@@ -315,7 +316,7 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
             raise ValueError(f"epsilon must be a number of at least 0 (or None), got {wide!r}")
 
     def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
-        unit = 1.0 if y is None else _deviation(np.asarray(y, dtype=np.float64), None)
+        unit = 1.0 if y is None else deviation(np.asarray(y, dtype=np.float64), None)
         parts = super().dimensions(X, y)
         if self.loss != "least_squares":
             parts |= {"C": Float(1e-2 * unit, 1e4 * unit, log=True)}
@@ -324,7 +325,7 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
         return parts
 
     def _numbers(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-        unit = _deviation(y, weight)
+        unit = deviation(y, weight)
         self.epsilon_ = 0.1 * unit if self.epsilon is None else float(self.epsilon)
         usual = 10.0 * (1.0 if self.loss == "least_squares" else unit)
         C = usual if self.C is None else float(self.C)
@@ -348,20 +349,13 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
             return LeastSquares()
         return EpsilonInsensitive(self.epsilon_)
 
-    def _is_good(self, given: KernelRows, fitted: list[Fitted], outputs: int) -> bool:
-        """Whether the squared misses are less than half of the targets' variance."""
-        misses = np.average((fitted[0].scores - given.y) ** 2, weights=given.weight)
-        return bool(misses < 0.5 * _deviation(given.y, given.weight) ** 2)
+    def _is_good(
+        self, y: np.ndarray, weight: np.ndarray, fitted: list[Fitted], outputs: int
+    ) -> bool:
+        return explains_half(y, weight, fitted[0].scores)
 
     def _left_out(self, given: KernelRows, left_out: np.ndarray) -> float:
         return float(np.average((left_out[:, 0] - given.y) ** 2, weights=given.weight))
-
-
-def _deviation(y: np.ndarray, weight: np.ndarray | None) -> float:
-    """Of the targets; 1 where all are the same."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = math.sqrt(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
-    return found if 0.0 < found < math.inf else 1.0
 
 
 def imported(found: Any) -> SupportVectorClassifier | SupportVectorRegressor:

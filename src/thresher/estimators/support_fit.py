@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +24,10 @@ from thresher.solvers import Status
 from thresher.solvers.dual import DualEvent
 from thresher.solvers.machines import KernelDual
 
-__all__ = ["Fitted", "Rows", "Watch", "duels", "support_function", "together"]
+__all__ = [
+    "Fitted", "Rows", "Watch", "avoids_half_the_errors", "deviation", "duels", "explains_half",
+    "support_function", "together",
+]  # fmt: skip
 
 _MOMENT = 1.0  # seconds between two lines of progress
 
@@ -81,15 +85,35 @@ class Fitted(NamedTuple):
         return cls(np.zeros(rows), value, np.full(rows, value), status, 0, 0.0)
 
 
+def deviation(y: np.ndarray, weight: np.ndarray | None) -> float:
+    """Of the targets; 1 where all are the same."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = math.sqrt(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
+    return found if 0.0 < found < math.inf else 1.0
+
+
+def avoids_half_the_errors(y: np.ndarray, weight: np.ndarray, scores: np.ndarray) -> bool:
+    """Whether half of the errors of the most frequent class are not made."""
+    positive = y > 0.0
+    usual = min(weight[positive].sum(), weight[~positive].sum())
+    return bool(weight[scores * y <= 0.0].sum() <= 0.5 * usual)
+
+
+def explains_half(y: np.ndarray, weight: np.ndarray, scores: np.ndarray) -> bool:
+    """Whether the squared misses are less than half of the targets' variance."""
+    misses = np.average((scores - y) ** 2, weights=weight)
+    return bool(misses < 0.5 * deviation(y, weight) ** 2)
+
+
 class _Unfinished(NamedTuple):
     """What a callback can look at while a problem is being solved."""
 
     coef: np.ndarray
     intercept: float
-    support: int
+    text: str
 
     def describe(self) -> str:
-        return f"{self.support:,} support vectors"
+        return self.text
 
 
 class Watch:
@@ -105,7 +129,10 @@ class Watch:
         """For the problem of this number."""
         if not (self.estimator.verbose or self.estimator.callbacks):
             return None
-        return lambda event: self._told(event, output)
+        return lambda event: self.told(
+            output, event.steps, event.violation, event.support,
+            f"{event.support:,} support vectors",
+        )  # fmt: skip
 
     def is_over(self) -> bool:
         """Whether to begin no other problem."""
@@ -113,12 +140,15 @@ class Watch:
             self.stopped = Status.OUT_OF_TIME
         return self.stopped is not None
 
-    def _told(self, event: DualEvent, output: int | None) -> Status | None:
+    def told(
+        self, output: int | None, steps: int, residual: float, nonzeros: int, text: str
+    ) -> Status | None:
+        """Tell all callbacks; a Status where one of them, or the clock, asked to stop."""
         with self._lock:
             now = time.perf_counter()
             told = FitEvent(
-                self.estimator, output, event.steps, event.steps, event.violation, event.support,
-                None, now - self.began, _Unfinished(np.empty((0, 0)), 0.0, event.support),
+                self.estimator, output, steps, steps, residual, nonzeros, None, now - self.began,
+                _Unfinished(np.empty((0, 0)), 0.0, text),
             )  # fmt: skip
             if self.estimator.verbose and now - self.shown >= _MOMENT:
                 self.shown = now

@@ -42,6 +42,7 @@ from thresher.functions.centres import Centres
 from thresher.functions.codebook import Codebook
 from thresher.functions.expansion import Expansion
 from thresher.functions.flat_planes import FlatPlanes
+from thresher.functions.kernel_sum import KernelSum
 from thresher.functions.linear import LinearFunction
 from thresher.functions.mapped import MappedFunction
 from thresher.functions.planes import Planes
@@ -61,6 +62,7 @@ __all__ = [
     "FullSpread",
     "Function",
     "Isotonic",
+    "KernelSum",
     "LinearFunction",
     "Link",
     "LowRankSpread",

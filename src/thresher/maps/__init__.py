@@ -2,6 +2,7 @@
 
 from thresher.kernels.gram import Points, gram
 from thresher.kernels.width import median_gamma
+from thresher.maps.bank import BankFeatures
 from thresher.maps.base import FeatureMap
 from thresher.maps.boosted import BoostedFeatures
 from thresher.maps.entropy import EntropySample
@@ -13,6 +14,7 @@ from thresher.maps.stack import StackFeatures
 from thresher.maps.terms import TermFeatures
 
 __all__ = [
-    "BoostedFeatures", "EntropySample", "FeatureMap", "ForestFeatures", "FourierFeatures",
-    "LocalNystroem", "Nystroem", "Points", "StackFeatures", "TermFeatures", "gram", "median_gamma",
+    "BankFeatures", "BoostedFeatures", "EntropySample", "FeatureMap", "ForestFeatures",
+    "FourierFeatures", "LocalNystroem", "Nystroem", "Points", "StackFeatures", "TermFeatures",
+    "gram", "median_gamma",
 ]  # fmt: skip

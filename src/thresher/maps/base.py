@@ -108,6 +108,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     unit: ClassVar[str] = "features of the kernel"
     #: alpha n where no alpha is given: at the median width 1 underfits on most data
     usual_strength: float = 0.1
+    #: the penalty of a model behind it that names none
+    usual_penalty: ClassVar[str] = "l2"
     #: its kernels are narrower by this factor than those for all rows
     closer: ClassVar[float] = 1.0
     #: a kernel sets its features
@@ -158,6 +160,14 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         for part in blocks(X.shape[0], self.width):
             out[part] = self.features(X[part]) @ table.T.astype(X.dtype, copy=False)
         return out
+
+    def parts(self, names: Any = None) -> list[tuple[str, int]] | None:
+        """What its features come from, in order: a name and a number of features each.
+
+        The groups of a penalty over groups; None: every feature stands for itself.  ``names`` are
+        those of the columns.
+        """
+        return None
 
     @property
     def table_width(self) -> int:

@@ -199,6 +199,13 @@ class Model:
         dense = coef.toarray() if hasattr(coef, "toarray") else coef
         return np.atleast_2d(dense), np.atleast_1d(self.function.intercept)
 
+    def chosen_parts(self) -> list[tuple[str, list[float]]]:
+        """What was chosen of many (kernels, say), with its weights; empty if nothing was."""
+        first, names = self.schema.first_index, self.schema.feature_names()
+        if names is None:
+            names = [f"feature {j + first}" for j in range(self.function.features)]
+        return self.estimator.chosen_parts(names)
+
     def ranked_groups(self) -> list[dict[str, Any]]:
         """The groups of a penalty over groups, those with the largest weights first.
 

@@ -12,6 +12,7 @@ from thresher._files import output_file
 from thresher.training import Model, load_model
 from thresher.views.charts.shapes import Chart
 from thresher.views.charts.style import have, needed
+from thresher.views.report.chosen import chosen
 from thresher.views.report.clusters import clusters
 from thresher.views.report.evidence import Evidence, gathered
 from thresher.views.report.facts import costs, data, summary, winner
@@ -130,7 +131,7 @@ def sections_of(
         summary(found), data(found), ordered(found), tried(model.training), winner(found),
         performance(found),
         weights(found, fits() if fits is not None and model.has_weights else None),
-        learning(found, fits), costs(found), reproduce(model),
+        chosen(found), learning(found, fits), costs(found), reproduce(model),
     ]  # fmt: skip
     return [section for section in sections if section is not None]
 

@@ -1,0 +1,216 @@
+r"""Multiple kernel learning: a kernel machine and the weights of its kernels at once.
+
+.. math:: \min_{\theta \in \Theta} \max_z \sum_c y_c'z_c - \epsilon \|z_c\|_1
+          - \tfrac12 \sum_q \theta_q s_q, \quad s_q = \sum_c z_c'K_q z_c
+
+over the duals z of one or several machines (of classes) that share the weights.  For given weights
+the maximum is a dual problem (``dual.py``), started from the last one's solution; it gives a value
+and a cut for the search over weights (``level.py`` or ``block_descent.py``).  Any feasible z gives
+a cut that is valid, and its own duality gap an upper bound: machines are solved only as far as the
+bounds of the search ask for.
+
+Memory: one weighted sum of kernels if it fits, else columns of it; never the single kernels.
+
+Reference: Yang, Xu, Ye, King and Lyu, Efficient sparse generalized multiple kernel learning (2011);
+Xu, Jin, King and Lyu, An extended level method for efficient multiple kernel learning (2009).
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from thresher._clock import is_over
+from thresher.kernels.bank import Bank
+from thresher.kernels.column_cache import ColumnCache
+from thresher.kernels.columns import Columns, GramColumns
+from thresher.solvers.base import Solver, Status
+from thresher.solvers.block_descent import block_descent
+from thresher.solvers.kernel_balls import ElasticNetBall, KernelBall, NormBall
+from thresher.solvers.level import Descent, Monitor, Visit, level_method
+from thresher.solvers.machines import KernelDual, Machine, classification, regression
+
+__all__ = ["KernelWeights", "Learned", "Saddle", "Side", "learn_kernels"]
+
+_COARSE, _FINE = 0.05, 1e-5  # tolerances of machines, in units of the targets: first, and finest
+_ROUNDING = 1e-5  # of a quadratic form, in units of the squared sum of coefficients
+_NOTHING = 1e-4  # weights below this share of the largest are dropped
+
+
+@dataclass(frozen=True)
+class KernelWeights(Solver):
+    """How the weights of kernels are found.
+
+    Parameters
+    ----------
+    v : float or None, default=0.5
+        Of the ball v ||theta||_1 + (1 - v) ||theta||^2 <= 1: 1 for l1, 0 for l2; None: equal
+        weights, which are not learned.
+    p : float or None, default=None
+        In place of v: the ball ||theta||_p <= 1.
+    method : {"level", "block"}, default="level"
+    tau : float or "published", default=0.5
+        Of the level method.
+    gap : float, default=1e-3
+        Between the bounds of the objective, as a share of it.
+    max_steps : int, default=500
+    machine : KernelDual
+        Of the machines for given weights; its tolerance is that of the last one.
+
+    Examples
+    --------
+    >>> from thresher.solvers.multiple_kernels import KernelWeights
+    >>> KernelWeights(v=1.0).ball
+    ElasticNetBall(v=1.0)
+    """
+
+    v: float | None = 0.5
+    p: float | None = None
+    method: str = "level"
+    tau: float | str = 0.5
+    gap: float = 1e-3
+    max_steps: int = 500
+    machine: KernelDual = field(default_factory=KernelDual)
+    streaming = False
+    linear = False
+
+    @property
+    def ball(self) -> KernelBall | None:
+        """The set of the weights; None: they are equal."""
+        if self.p is not None:
+            return ElasticNetBall(1.0) if self.p == 1.0 else NormBall(self.p)
+        return None if self.v is None else ElasticNetBall(self.v)
+
+    def descend(self, saddle: Saddle, monitor: Monitor | None = None) -> Descent:
+        """The best weights for these machines."""
+        ball = self.ball
+        if ball is None:
+            weights = np.full(saddle.bank.count, 1.0 / saddle.bank.count)
+            visit = saddle(weights, math.inf)
+            return Descent(weights, visit, visit.value, visit.value, 1, Status.CONVERGED)
+        start = ball.start(saddle.bank.count)
+        if self.method == "block":
+            return block_descent(
+                saddle, ball, start, tol=self.gap, max_steps=self.max_steps, monitor=monitor
+            )
+        return level_method(
+            saddle, ball, start, tau=self.tau, tol=self.gap, max_steps=self.max_steps,
+            monitor=monitor,
+        )  # fmt: skip
+
+
+class Side(NamedTuple):
+    """What one machine is learned from: targets, bounds of its dual variables.
+
+    Targets are -1 and +1 (``epsilon`` None), or numbers with a tube of half width ``epsilon``.
+    """
+
+    y: np.ndarray
+    bounds: np.ndarray
+    epsilon: float | None = None
+    unit: float = 1.0  # of the targets
+
+    def solved(
+        self, solver: KernelDual, columns: Columns, start: np.ndarray, cache: ColumnCache | None
+    ) -> Machine:
+        if self.epsilon is None:
+            return classification(solver, columns, self.y, self.bounds, start=start, cache=cache)
+        return regression(
+            solver, columns, self.y, self.bounds, self.epsilon, start=start, cache=cache
+        )
+
+    def constant(self, coef: np.ndarray) -> float:
+        """What the dual objective is without its quadratic part."""
+        return float(self.y @ coef) - (self.epsilon or 0.0) * float(np.abs(coef).sum())
+
+
+class Saddle:
+    """Machines for given weights, as the oracle of a search over weights."""
+
+    def __init__(self, bank: Bank, sides: list[Side], solver: KernelDual):
+        self.bank, self.sides, self.solver = bank, sides, solver
+        self.negative = 0  # signs met that a kernel is not positive definite
+        self._coefs = np.zeros((len(sides), bank.size))
+        self._unit = sides[0].unit
+        self._tol = _COARSE * self._unit
+
+    def __call__(self, weights: np.ndarray, accuracy: float) -> Visit:
+        """Solved until what the machines miss together is below ``accuracy``."""
+        with ExitStack() as opened:
+            columns, cache = self._open(opened, weights)
+            while True:
+                machines = self._solve(columns, cache, self._tol)
+                missing = sum(max(machine.solution.gap, 0.0) for machine in machines)
+                if missing <= accuracy or self._tol <= _FINE * self._unit or is_over():
+                    break
+                self._tol *= 0.2
+        constant = sum(
+            side.constant(coef) for side, coef in zip(self.sides, self._coefs, strict=True)
+        )
+        forms = self.bank.forms(self._coefs).sum(axis=0)
+        rounding = _ROUNDING * float((np.abs(self._coefs).sum(axis=1) ** 2).sum())
+        self.negative += int(np.count_nonzero(forms < -rounding))
+        value = constant - 0.5 * float(weights @ forms) + missing
+        return Visit(value, constant, forms)
+
+    def machines(self, weights: np.ndarray) -> list[Machine]:
+        """Solved to the tolerance of the solver."""
+        with ExitStack() as opened:
+            return self._solve(*self._open(opened, weights), self.solver.tol)
+
+    def _open(self, opened: ExitStack, weights: np.ndarray) -> tuple[Columns, ColumnCache | None]:
+        memory = self.solver.memory
+        if 8.0 * self.bank.size**2 <= memory:
+            columns: Columns = GramColumns(self.bank.gram(weights, self.solver.threads))
+        else:
+            columns = self.bank.columns(weights)
+        return columns, opened.enter_context(ColumnCache(columns, memory, self.solver.threads))
+
+    def _solve(self, columns: Columns, cache: ColumnCache | None, tol: float) -> list[Machine]:
+        solver, out = replace(self.solver, tol=tol), []
+        for c, side in enumerate(self.sides):
+            out.append(side.solved(solver, columns, self._coefs[c], cache))
+            self._coefs[c] = out[-1].coef
+            self.negative += out[-1].solution.negative
+        return out
+
+
+class Learned(NamedTuple):
+    """Weights and the machines that they belong to.
+
+    ``negative`` counts signs that a kernel is not positive definite: then bounds say nothing.
+    """
+
+    weights: np.ndarray
+    machines: list[Machine]
+    lower: float
+    upper: float
+    steps: int
+    status: Status
+    negative: int = 0
+
+
+def learn_kernels(
+    solver: KernelWeights, bank: Bank, sides: list[Side], monitor: Monitor | None = None
+) -> Learned:
+    """Weights of the kernels of a bank and the machines of all sides, which share them."""
+    saddle = Saddle(bank, sides, solver.machine)
+    found = solver.descend(saddle, _timed(monitor))
+    weights = np.where(found.weights > _NOTHING * found.weights.max(), found.weights, 0.0)
+    machines = saddle.machines(weights)
+    status = found.status or Status.COMPLETED
+    return Learned(
+        weights, machines, found.lower, found.upper, found.steps, status, saddle.negative
+    )
+
+
+def _timed(monitor: Monitor | None) -> Monitor:
+    def told(descent: Descent) -> Status | None:
+        answer = None if monitor is None else monitor(descent)
+        return answer or (Status.OUT_OF_TIME if is_over() else None)
+
+    return told
