@@ -21,7 +21,7 @@ from thresher.functions.base import require
 from thresher.losses import Loss
 from thresher.registry import resolve
 
-__all__ = ["Classifier"]
+__all__ = ["Classifier", "check_labels", "codes_of", "distinct"]
 
 
 class Classifier(ClassifierMixin, Learner):
@@ -56,9 +56,9 @@ class Classifier(ClassifierMixin, Learner):
         """
         self.check_options()
         X, y = input.checked_Xy(self, X, y, reset=True, numeric=False)
-        _check_labels(y)
+        check_labels(y)
         weight = input.check_weight(sample_weight, X)
-        classes, codes = _distinct(y)
+        classes, codes = distinct(y)
         return self.fit_codes(X, codes, classes, weight)
 
     def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
@@ -69,8 +69,8 @@ class Classifier(ClassifierMixin, Learner):
         self, X: Any, codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | None = None
     ) -> Self:
         """The same for class numbers; a class without rows keeps its number, and is never right."""
-        _check_several(codes, classes, weight)
-        self.classes_ = classes
+        self.check_codes(codes, classes, weight)
+        self.take_labels(classes)
         targets, outputs = self.coded(codes)
         weighted = self.class_weighted(codes, weight)
         rows, held = input.to_rows(X), None
@@ -104,7 +104,7 @@ class Classifier(ClassifierMixin, Learner):
 
     def _stream_codes(self, y: np.ndarray, classes: Any, first: bool) -> np.ndarray:
         """For ``partial_fit``: class numbers; the first call names the classes."""
-        _check_labels(y)
+        check_labels(y)
         if isinstance(self.class_weight, str):
             raise ValueError(
                 "class_weight='balanced' needs all rows at once; give the weights as a dict "
@@ -113,16 +113,43 @@ class Classifier(ClassifierMixin, Learner):
         if first:
             if classes is None and not hasattr(self, "classes_"):
                 raise ValueError("classes must be passed on the first call to partial_fit")
-            self.classes_ = np.unique(self.classes_ if classes is None else classes)
-            if self.classes_.size < 2:
-                raise ValueError("partial_fit needs at least two classes")
-        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
-            raise ValueError(
-                f"classes={np.unique(classes)} differ from those of the first call, {self.classes_}"
-            )
-        return _codes_of(y, self.classes_)
+            named = np.unique(self.classes_ if classes is None else classes)
+            self.take_labels(self._stream_labels(named))
+        elif classes is not None:
+            named = np.unique(classes)
+            if not np.array_equal(self.outcomes_, self._stream_labels(named)):
+                raise ValueError(
+                    f"classes={named} differ from those of the first call, {self.classes_}"
+                )
+        return codes_of(y, self.outcomes_)
+
+    def _stream_labels(self, named: np.ndarray) -> np.ndarray:
+        """All labels of a stream, where so many were named."""
+        if named.size < 2:
+            raise ValueError("partial_fit needs at least two classes")
+        return named
 
     # ------------------------------------------------------------ codes and weights
+
+    @property
+    def outcomes_(self) -> np.ndarray:
+        """The labels that codes are numbers of, in the order of the function's outputs."""
+        return self.classes_
+
+    @property
+    def outlier(self) -> Any:
+        """The label of rows of no class, if there can be such rows."""
+        return None
+
+    def take_labels(self, labels: np.ndarray) -> None:
+        """Those that the codes to come are numbers of."""
+        self.classes_ = labels
+
+    def check_codes(
+        self, codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | None
+    ) -> None:
+        """ValueError for rows that nothing can be learned from."""
+        _check_several(codes, classes, weight)
 
     def coded(self, codes: np.ndarray) -> tuple[np.ndarray, int]:
         """Targets for the solver, and the number of outputs."""
@@ -145,13 +172,13 @@ class Classifier(ClassifierMixin, Learner):
         present = np.unique(codes)
         if isinstance(self.class_weight, str) and weight is not None:
             # "balanced" must see the weights as repetitions too.
-            mass = np.bincount(codes, weights=weight, minlength=self.classes_.size)
+            mass = np.bincount(codes, weights=weight, minlength=self.outcomes_.size)
             factors = mass.sum() / (present.size * np.maximum(mass, 1e-300))
         else:
             given = compute_class_weight(
-                self.class_weight, classes=self.classes_[present], y=self.classes_[codes]
+                self.class_weight, classes=self.outcomes_[present], y=self.outcomes_[codes]
             )
-            factors = np.ones(self.classes_.size)
+            factors = np.ones(self.outcomes_.size)
             factors[present] = given
         return factors[codes] * (1.0 if weight is None else weight)
 
@@ -261,12 +288,13 @@ def _check_several(codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | 
         )
 
 
-def _check_labels(y: np.ndarray) -> None:
+def check_labels(y: np.ndarray) -> None:
+    """ValueError for targets that cannot be labels."""
     if y.dtype.kind not in "biuUS":  # integers and strings are labels; floats may be targets
         check_classification_targets(y)
 
 
-def _distinct(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distinct(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sorted distinct labels, and the number of each row's among them.
 
     By counting where labels are small integers, as most often; else by a search, which is cheaper
@@ -281,7 +309,8 @@ def _distinct(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return classes, np.searchsorted(classes, y)
 
 
-def _codes_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def codes_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The number of every label among the sorted classes; ValueError names one that is not."""
     codes = np.searchsorted(classes, y)
     wrong = classes[np.minimum(codes, classes.size - 1)] != y
     if np.any(wrong):

@@ -6,7 +6,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from thresher._rows import Rows, as_rows, check_compressed
@@ -23,6 +23,7 @@ __all__ = [
     "refuse_far_rows",
     "refuse_huge",
     "refuse_overflow",
+    "stacked",
     "to_rows",
     "units_from",
     "wants_units",
@@ -150,6 +151,13 @@ def matrix_of(rows: Any) -> Any:
     signed = {4: np.int32, 8: np.int64}
     indices, indptr = (p.view(signed[p.itemsize]) for p in (rows.indices, rows.indptr))
     return csr_matrix((rows.data, indices, indptr), shape=rows.shape)
+
+
+def stacked(X: Any, Z: Any) -> Any:
+    """The rows of both, sparse if one of them is."""
+    if issparse(X) or issparse(Z):
+        return vstack([csr_matrix(X), csr_matrix(Z)], format="csr", dtype=X.dtype)
+    return np.concatenate([X, Z]).astype(X.dtype, copy=False)
 
 
 def to_rows(X: Any) -> Rows:
