@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -53,6 +54,22 @@ def timed_in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str,
             cpu[name] = min(cpu[name], time.process_time() - used)
             wall[name] = min(wall[name], time.perf_counter() - start)
     return {name: Timed(first[name], cpu[name], wall[name], None) for name in calls}
+
+
+def crowding() -> float:
+    """How many processes want a core, at least one: what a time limit is to be stretched by."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def busy() -> str:
+    """A remark where others are using the machine: wall seconds mean little then."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load < 0.5 * cores:
+        return "The machine had nothing else to do."
+    return (
+        f"**A busy machine**: {load:.0f} processes wanted its {cores} cores when this began. Wall "
+        "seconds are longer than they would be alone; CPU seconds are a little longer."
+    )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -26,6 +26,7 @@ from reproduction import (  # noqa: E402
     asset,
     clustering,
     confidence,
+    cuts,
     fixed_size,
     hyperplanes,
     matchings,
@@ -34,6 +35,7 @@ from reproduction import (  # noqa: E402
     recovery,
     reweighted,
     salsa,
+    semiparametric,
     weighted,
 )
 from reproduction.page import compose, sections  # noqa: E402
@@ -64,6 +66,10 @@ EXPERIMENTS = {
         "Confidence-weighted learning in shards", confidence.run, confidence.ABSENT
     ),
     "asset": Experiment("ASSET: stochastic steps on a kernel machine", asset.run, asset.ABSENT),
+    "cuts": Experiment("Cutting planes: iterations", cuts.run, cuts.ABSENT),
+    "semiparametric": Experiment(
+        "Semiparametric regression", semiparametric.run, semiparametric.ABSENT
+    ),
     "clustering": Experiment(
         "Stochastic k-means with sparse centres", clustering.run, clustering.ABSENT
     ),
@@ -77,13 +83,13 @@ HEAD = """\
 
 Our results beside those printed in three PhD theses: V. Jumutc's (KU Leuven, 2016), chapters 3 to
 5; N. Djuric's (Temple University, 2014), chapters 2 to 6; S. Lee's (University of
-Wisconsin-Madison), chapter 3. This file is written by `make reproduce` (`python -m reproduction`);
-`--runs 50` repeats the published number of splits where a section does not set a limit of its own,
-`--only NAME` renews some sections and keeps the others. Every section ends with the options, the
-versions and the day of its run (sections without a day are older than that custom), and with the
-published rows that it lacks. Other chapters of the theses are about methods that the package does
-not have (support novelty detection, semi-supervised and spectral clustering, primal-dual and
-cutting-plane solvers), and are not reproduced.
+Wisconsin-Madison), chapters 3 to 5. This file is written by `make reproduce` (`python -m
+reproduction`); `--runs 50` repeats the published number of splits where a section does not set a
+limit of its own, `--only NAME` renews some sections and keeps the others. Every section ends with
+the options, the versions and the day of its run (sections without a day are older than that
+custom), and with the published rows that it lacks. Other chapters of the theses are about methods
+that the package does not have (support novelty detection, semi-supervised clustering), and are not
+reproduced.
 
 What is common to the first: features z-scored by the training rows; first class (or the one named)
 against the rest; T updates on rows drawn with replacement; the last iterate, no averaging. As in

@@ -15,10 +15,13 @@ from thresher._rows import as_rows
 from thresher.solvers import (
     ASSET,
     FOBOS,
+    MCPA,
+    OCAS,
     RDA,
     SGD,
     AdaptiveRDA,
     AveragedSGD,
+    CuttingPlane,
     DirectLeastSquares,
     DropoutPegasos,
     DualDescent,
@@ -270,6 +273,9 @@ READY = {
     "rw_l2_rda": ReweightedL2(batch=3),
     "asset": ASSET(theta=0.1, box=3.0),
     "least_squares": DirectLeastSquares(),
+    "cutting_plane": CuttingPlane(),
+    "ocas": OCAS(),
+    "mcpa": MCPA(partitions=3),
 }
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from thresher import RowOrdering, load_model
 from thresher.data import DataError
+from thresher.views import plot_ordering
 from thresher.views.explorer.codes import MISSING, OTHER, code_column, code_numbers
 from thresher.views.explorer.colours import colour_tables
 from thresher.views.explorer.explore import open_session
@@ -387,7 +388,7 @@ def test_an_ordering_that_is_fitted_is_taken_as_it_is():
 def test_an_ordering_draws_its_rows():
     pytest.importorskip("matplotlib")
     X = np.random.default_rng(0).random((80, 3))
-    axes = RowOrdering(random_state=0).fit(X).plot(X)
+    axes = plot_ordering(RowOrdering(random_state=0).fit(X), X)
     assert [label.get_text() for label in axes.get_xticklabels()].count("x2") == 1
     assert axes.images[0].get_array().shape == (80, 3, 3)
 
@@ -438,3 +439,85 @@ def test_wrong_commands_are_answered(thresher, csv, words, code, said):
     got, _, err = thresher("explore", csv, *words)
     assert got == code
     assert said in err
+
+
+# ---------------------------------------------------------------- beyond memory
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    """A file of which one row in several is ordered, and the session that looks at it."""
+    rng = np.random.default_rng(3)
+    t = rng.random(4000)
+    table = pa.table({
+        "a": np.cos(3 * t), "b": np.where(rng.random(t.size) < 0.3, np.nan, t), "c": np.sin(2 * t),
+        "word": np.where(t < 0.4, "low", np.where(t < 0.9, "mid", "top")),
+    })  # fmt: skip
+    path = tmp_path_factory.mktemp("crowd") / "rows.parquet"
+    pq.write_table(table, path, row_group_size=700)
+    return table, t, open_session(path, memory=table.nbytes // 3)
+
+
+def test_rows_beyond_memory_are_placed_beside_rows_like_them(crowded):
+    table, t, session = crowded
+    assert session.stride == 4
+    assert session.describe()["placed"] == table.num_rows
+    kept = t[::4]
+    assert np.array_equal(session.owner[::4], np.arange(kept.size))
+    assert np.abs(kept[session.owner] - t).mean() < 0.02  # 0.33 for a random place
+    assert session.find("#6", None, 0) == np.flatnonzero(session.order == session.owner[5])[0]
+    assert session.find("#4001", None, 0) is None
+
+
+def test_cells_show_all_rows_that_are_beside_one(crowded):
+    table, _, session = crowded
+    for j, column in enumerate(session.columns):
+        cells = column.same_codes(table[column.name])
+        assert np.array_equal(cells[::4], column.codes)
+        for row in range(0, session.order.size, 17):
+            part = cells[session.owner == row]
+            shown, unusual = session.shown[j].codes[row], session.shown[j].extremes[row]
+            if column.is_category:
+                counts = np.bincount(part)
+                if 2 * counts.max() > part.size:
+                    assert shown == counts.argmax()
+                assert unusual == part.max()
+            else:
+                mean, far = number_cell(part)
+                assert shown == mean
+                assert abs(int(unusual) - 127) == abs(far - 127)
+    level = session.window(Window(0, 0, 50, 0, 4, layer="extremes"))
+    first = session.column_order[0]
+    assert list(level[:50]) == session.shown[first].extremes[session.order[:50]].tolist()
+
+
+def test_labels_are_of_all_rows_and_tables_of_the_ordered_ones(crowded):
+    _, _, session = crowded
+    session.name("some", [[0, 30]])
+    lines = session.export_labels().decode().splitlines()[1:]
+    rows = np.flatnonzero(np.isin(session.owner, session.order[:30]))
+    assert [int(line.split(",")[0]) for line in lines] == (rows + 1).tolist()
+    assert len(session.export("csv", [[0, 30]]).splitlines()) == 31
+
+
+def test_new_values_of_a_category_are_among_the_rest():
+    column = code_column("c", pa.chunked_array([["a", "b", "a"]]))
+    codes = column.same_codes(pa.chunked_array([["b", "new", None]]))
+    assert codes.tolist() == [1, OTHER, MISSING]
+    empty = code_numbers("x", np.full(3, np.nan))
+    assert empty.same_codes(pa.chunked_array([[1.0, 2.0]])).tolist() == [MISSING] * 2
+
+
+def test_of_very_many_columns_some_decide_about_the_order():
+    rng = np.random.default_rng(0)
+    t = rng.random(60)
+    X = np.cos(np.outer(t, rng.uniform(1, 3, 4500)))
+    session = Session(pa.table(list(X.T), names=[f"x{j}" for j in range(4500)]))
+    assert session.describe()["ordered_by"] == 1500
+    assert np.count_nonzero(session.weights) <= 1500
+    steps = np.diff(t[session.order])
+    assert np.all(steps > 0) or np.all(steps < 0)
+    assert sorted(session.column_order.tolist()) == list(range(4500))
+    width = -(-4500 // 90)
+    cells = np.frombuffer(session.window(Window(0, 0, 60, 0, 4500, 90)), np.uint8)
+    assert cells.size == width * 60

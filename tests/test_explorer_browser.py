@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import shutil
@@ -11,14 +12,16 @@ import threading
 import time
 import urllib.request
 from contextlib import suppress
+from importlib.resources import files
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from thresher.views.explorer.page import write_page
+from thresher.views.explorer.page import framed_page, write_page
 from thresher.views.explorer.server import Server
 from thresher.views.explorer.session import Session
+from thresher.views.explorer.widget import reply
 
 websocket = pytest.importorskip("tornado.websocket")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -192,6 +195,177 @@ def test_zooming_and_selecting(browser, server, session):
     on_a_page(browser, steps)
 
 
+def click(name):
+    return f"document.getElementById('{name}').click()"
+
+
+def put(name, value, event="change"):
+    return (
+        f"document.getElementById('{name}').value = {json.dumps(value)};"
+        f"document.getElementById('{name}').dispatchEvent(new Event('{event}'))"
+    )
+
+
+def text(name):
+    return f"document.getElementById('{name}').textContent"
+
+
+CATCH = (  # what a click downloads is caught instead of being written somewhere
+    "HTMLAnchorElement.prototype.click = () => {};"
+    "URL.createObjectURL = (blob) => (window.saved = blob.text(), 'data:,')"
+)
+
+
+async def downloaded(page, button):
+    await page.value(f"delete window.saved; {click(button)}")
+    await page.until("!!window.saved")
+    return await page.value("window.saved")
+
+
+async def finger(page, kind, *points):
+    touches = [{"x": x, "y": y, "id": k} for k, (x, y) in enumerate(points)]
+    await page.do("Input.dispatchTouchEvent", type=kind, touchPoints=touches)
+
+
+def test_fingers_zoom_and_move(browser, server):
+    async def steps(page):
+        await page.do("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
+        await page.open(server.url)
+        whole = await page.picture()
+        await finger(page, "touchStart", (400, 380), (400, 420))
+        for apart in range(40, 301, 20):
+            await finger(page, "touchMove", (400, 400 - apart // 2), (400, 400 + apart // 2))
+        await finger(page, "touchEnd")
+        zoomed = await page.picture()
+        assert zoomed != whole
+        await finger(page, "touchStart", (400, 300))
+        for y in range(300, 501, 20):
+            await finger(page, "touchMove", (400, y))
+        await finger(page, "touchEnd")
+        assert await page.picture() not in (whole, zoomed)
+
+    on_a_page(browser, steps)
+
+
+def test_every_button_does_what_it_says(browser, server, session):
+    session.show("similar")
+
+    async def steps(page):
+        await page.open(server.url)
+        await page.picture()
+        await page.value(CATCH)
+        await clusters(page)
+        await selection(page)
+        await looking(page)
+        await columns(page)
+
+    async def clusters(page):
+        plain = await page.picture()
+        await page.value(put("count", "3") + ";" + click("cut"))
+        await asyncio.sleep(0.5)
+        cut = await page.picture()
+        assert cut != plain
+        at = session.cuts(3)[0] / session.order.size
+        box = json.loads(await page.value(
+            "JSON.stringify(document.getElementById('map').getBoundingClientRect())"
+        ))  # fmt: skip
+        y = box["top"] + at * box["height"]
+        await page.mouse("mousePressed", 500, y, button="left", clickCount=1)
+        await page.mouse("mouseMoved", 500, y + 40, button="left", buttons=1)
+        await page.mouse("mouseReleased", 500, y + 40, button="left", clickCount=1)
+        assert await page.picture() not in (plain, cut)
+        await page.value(click("adopt"))
+        await page.until(f"{text('kept')} === 'kept: cluster 1, cluster 2, cluster 3'")
+        lines = (await downloaded(page, "labels")).splitlines()
+        assert lines[0] == '"row","label"'
+        assert len(lines) == session.order.size + 1
+        moved = sum('"cluster 1"' in line for line in lines)
+        assert abs(moved - (at + 40 / box["height"]) * session.order.size) < 100
+
+    async def selection(page):
+        await page.value(click("select"))
+        await page.mouse("mousePressed", 500, 300, button="left", clickCount=1)
+        await page.mouse("mouseReleased", 500, 330, button="left", clickCount=1)
+        await page.until("document.getElementById('differs').rows.length > 3")
+        await page.value(click("select"))
+        await page.value(put("name", "mine") + ";" + click("keep"))
+        await page.until(f"{text('kept')}.endsWith(', mine')")
+        assert (await downloaded(page, "parquet")).startswith("PAR1")
+        dots = "document.getElementById('points').toDataURL()"
+        before = await page.value(dots)
+        await page.value(put("x", "word"))
+        await asyncio.sleep(0.5)
+        assert await page.value(dots) != before
+        await page.value(click("clear"))
+        await page.until(f"{text('size')} === 'Nothing is selected.'")
+        await page.value(put("name", "") + ";" + click("keep"))
+        await page.until(f"{text('says')} === 'a selection needs a name'")
+        page.errors.clear()  # the browser logs the refusal
+
+    async def looking(page):
+        typical = await page.picture()
+        await page.value(put("layer", "extremes"))
+        assert await page.picture() != typical
+        await page.value(put("layer", "means"))
+        await page.value("document.getElementById('text').value = '#77';"
+                         "document.getElementById('finder').requestSubmit()")  # fmt: skip
+        await page.until(f"{text('says')}.startsWith('row 77, ')")
+        await page.value("document.getElementById('text').value = 'nowhere';"
+                         "document.getElementById('finder').requestSubmit()")  # fmt: skip
+        await page.until(f"{text('says')} === 'not found'")
+        await page.value("document.getElementById('map').focus()")
+        for key in ("s", "ArrowDown", "s"):
+            await page.do("Input.dispatchKeyEvent", type="keyDown", key=key)
+        await page.until("document.getElementById('differs').rows.length > 3")
+        for key in ("Escape", "0", "]", "PageDown", "End", "Home", "["):
+            await page.do("Input.dispatchKeyEvent", type="keyDown", key=key)
+        await page.until(f"{text('size')} === 'Nothing is selected.'")
+
+    async def columns(page):
+        await page.mouse("mousePressed", 400, 100, button="left", clickCount=1)
+        await page.mouse("mouseReleased", 400, 100, button="left", clickCount=1)
+        await page.until("document.getElementById('order').value.startsWith('column ')")
+        await page.until("document.getElementById('says').textContent.includes('20,000 rows')")
+
+    on_a_page(browser, steps)
+
+
+def test_the_widget_carries_questions_to_the_kernel(browser, session, tmp_path):
+    script = files("thresher.views.explorer").joinpath("widget.js").read_text()
+    html = tmp_path / "notebook.html"
+    html.write_text(f"""<!doctype html><body><div id="cell"></div><script type="module">
+        {script.replace("export default", "window.widget =")}
+        window.outbox = [];
+        const heard = [];
+        const model = {{ get: (name) => ({{ page: window.page, height: 600 }})[name],
+          send: (message) => window.outbox.push(message),
+          on: (_, f) => heard.push(f), off() {{}} }};
+        const view = (text) =>
+          new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+        window.answer = (message, text) =>
+          heard.forEach((f) => f(message, text === null ? [] : [view(text)]));
+        window.start = () => widget.render({{ model, el: document.getElementById("cell") }});
+        </script>""")
+
+    async def steps(page):
+        await page.open(html.as_uri())
+        await page.until("!!window.start")
+        await page.value(f"window.page = {json.dumps(framed_page())}; window.start(); 1")
+        asked = []
+        for _ in range(100):
+            for message in json.loads(await page.value("JSON.stringify(outbox.splice(0))")):
+                asked.append(message["path"])
+                told, parts = reply(session, message)
+                packed = base64.b64encode(parts[0]).decode() if parts else None
+                await page.value(f"answer({json.dumps(told)}, {json.dumps(packed)})")
+            if {"/describe", "/window", "/side", "/points"} <= set(asked):
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"the page asked for {asked} only")
+
+    on_a_page(browser, steps)
+
+
 def test_a_wrong_token_gets_nothing(browser, session):
     server = Server(session)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -219,5 +393,40 @@ def test_a_page_without_a_server(browser, session, tmp_path):
         assert await page.picture() != whole
         await page.mouse("mouseMoved", 500, 300)
         await page.until("document.getElementById('says').textContent.startsWith('around place')")
+
+    on_a_page(browser, steps)
+
+
+def test_a_page_without_a_server_has_selections(browser, session, tmp_path):
+    session.show("similar")
+    assert write_page(session, tmp_path / "page.html") == 1
+
+    async def steps(page):
+        await page.open((tmp_path / "page.html").as_uri())
+        await page.picture()
+        await page.value(CATCH + ";" + click("select"))
+        await page.mouse("mousePressed", 500, 300, button="left", clickCount=1)
+        await page.mouse("mouseReleased", 500, 420, button="left", clickCount=1)
+        await page.until("document.getElementById('differs').rows.length > 3")
+        await page.value(put("name", 'my "rows"') + ";" + click("keep"))
+        lines = (await downloaded(page, "labels")).splitlines()
+        rows = [int(line.split(",")[0]) - 1 for line in lines[1:]]
+        places = np.flatnonzero(np.isin(session.order, rows))
+        assert places.size == len(rows) == places[-1] - places[0] + 1
+        assert lines[1].endswith(',"my ""rows"""')
+        told = session.summary([[int(places[0]), int(places[-1]) + 1]])["columns"]
+        expected = {c["name"]: [f"{c['effect']:.2f}", c["here"], c["rest"]] for c in told}
+        shown = await page.value(
+            "[...document.getElementById('differs').rows].slice(1)"
+            ".map((r) => [...r.cells].map((c) => c.textContent))"
+        )
+        names = [c.name for c in session.columns]
+        assert sorted(line[0] for line in shown) == sorted(names)  # sides are not in the page
+        for name, effect, here, rest in shown:
+            assert [effect.replace("-0.00", "0.00"), here, rest] == [
+                expected[name][0].replace("-0.00", "0.00"), *expected[name][1:]
+            ], name  # fmt: skip
+        await page.value(put("count", "3") + ";" + click("cut") + ";" + click("adopt"))
+        await page.until(f"{text('kept')}.includes('cluster')")
 
     on_a_page(browser, steps)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import socket
+import sys
 import threading
 import time
 
@@ -15,10 +16,13 @@ import pyarrow as pa
 import pytest
 
 from thresher.cli import _explained
+from thresher.views.explorer import answers
 from thresher.views.explorer import server as server_module
+from thresher.views.explorer.explore import serve
 from thresher.views.explorer.page import write_page
 from thresher.views.explorer.server import Server
 from thresher.views.explorer.session import Session
+from thresher.views.explorer.widget import explorer_widget, reply
 from thresher.views.explorer.window import Window
 
 
@@ -70,7 +74,7 @@ def test_without_the_token_or_elsewhere_there_is_no_page(server, path):
     assert asked(server, "GET", path)[0] == 403
 
 
-PATHS = sorted(server_module._ANSWERS)
+PATHS = sorted([*answers._ANSWERS, *server_module._LIFE])
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -213,3 +217,95 @@ def test_a_page_in_a_file_holds_the_levels_and_no_markup_of_the_data(session, tm
     assert len(told["cells"]["means"]) == told["depth"] - 3
     assert told["title"] == session.title
     assert os.path.getsize(tmp_path / "page.html") < 100_000
+
+
+# ---------------------------------------------------------------- in a notebook
+
+
+def test_a_notebook_gets_the_answers_that_a_server_gives(session):
+    body = {"level": 0, "start": 0, "stop": 9, "first": 0, "last": 2, "step": 1, "layer": "means"}
+    told, parts = reply(session, {"id": 7, "path": "/window", "body": body})
+    assert (told, parts) == ({"id": 7}, [session.window(Window(0, 0, 9, 0, 2))])
+    told, parts = reply(session, {"id": 8, "path": "/row", "body": {"place": 3}})
+    assert (told, parts) == ({"id": 8, "value": session.row(3)}, [])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [None, [], {"id": 1}, {"id": 1, "path": "/etc/passwd", "body": {}},
+     {"id": 1, "path": "/row", "body": {"place": 10**9}}, {"id": 1, "path": "/row", "body": None}],
+)  # fmt: skip
+def test_questions_that_make_no_sense_have_an_answer_too(session, asked):
+    told, parts = reply(session, asked)
+    assert told["wrong"]
+    assert not parts
+
+
+def test_the_widget_has_the_page_and_answers(tmp_path):
+    pytest.importorskip("anywidget")
+    widget = explorer_widget(np.random.default_rng(0).random((30, 3)), height=300)
+    assert widget.height == 300
+    assert "http-equiv" in widget.page
+    sent = []
+    widget.send = lambda *message: sent.append(message)
+    widget._handle_custom_msg({"id": 1, "path": "/describe", "body": {}}, [])
+    assert sent[0][0]["value"]["rows"] == 30
+    assert widget.session.order.size == 30
+
+
+def test_without_anywidget_it_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    with pytest.raises(ImportError, match=r"thresher\[notebook\]"):
+        explorer_widget(np.eye(4))
+
+
+# ---------------------------------------------------------------- what may go wrong
+
+
+def test_without_a_browser_the_address_is_told(monkeypatch):
+    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    monkeypatch.setattr(Server, "run", lambda self: self._http.server_close())
+    told = []
+    serve(Session(pa.table({"a": [1.0, 2.0]})), 0, True, told.append)
+    assert told[0].startswith("http://127.0.0.1:")
+    assert told[1] == "no browser was found: open the address above yourself"
+
+
+def test_a_port_that_is_taken_is_named(thresher, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n2,y\n")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, _, err = thresher("explore", tmp_path / "t.csv", "--port", port, "--no-browser")
+    assert code != 0
+    assert f"port {port} cannot be used" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("a,b,c\n1,2,x\n", 1),
+        ("a\n1\n", 1),
+        ("a\n" + "".join(f"{k % 7}\n" for k in range(40)), 40),
+        ("a,b\n" + "1,x\n" * 40, 40),
+        ("a,b\n" + "".join(f"{k % 7},5\n" for k in range(40)), 40),
+        ("a,b\n" + "".join(f"{'uvw'[k % 3]},{'pq'[k % 2]}\n" for k in range(40)), 40),
+        ("a\n" + "".join(f"name {k}\n" for k in range(40)), 40),
+    ],
+    ids=["one row", "one cell", "one column", "equal rows", "one value", "text", "names"],
+)
+def test_odd_tables_have_a_page(thresher, tmp_path, text, rows):
+    (tmp_path / "t.csv").write_text(text)
+    page = tmp_path / "p.html"
+    code, out, err = thresher("explore", tmp_path / "t.csv", "--html", page, "--json")
+    assert code == 0, err
+    assert json.loads(out)["rows"] == rows
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_a_page_of_very_many_columns_is_bounded(tmp_path):
+    names = [f"x{j}" for j in range(6000)]
+    table = pa.table([np.random.default_rng(j).random(20) for j in range(6000)], names=names)
+    write_page(Session(table), tmp_path / "p.html")
+    assert (tmp_path / "p.html").stat().st_size < 8_000_000

@@ -34,7 +34,8 @@ WORD = "bounds hold"
 
 
 def problem_for(solver):
-    loss = losses.Hinge() if "smoothed" in solver.loss_needs else losses.Logistic()
+    kinked = solver.loss_needs & {"smoothed", "kinks"}
+    loss = losses.Hinge() if kinked else losses.Logistic()
     loss = losses.LeastSquares() if "square" in solver.loss_needs else loss
     return Problem(loss, make_penalty(solver.default_penalty, D), D, seed=3)
 

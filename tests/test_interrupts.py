@@ -24,6 +24,7 @@ from thresher import (
     KernelClassifier,
     LinearClassifier,
     MultiHyperplaneClassifier,
+    SemiparametricRegressor,
     SupportVectorClassifier,
     cli,
     load_model,
@@ -36,7 +37,10 @@ from thresher.race.race import Race
 from thresher.solvers import driver
 
 INTERRUPTED = 130
-LEARNERS = ["linear", "joint", "kernel", "forest", "budgeted", "svm", "hyperplanes", "confidence"]
+LEARNERS = [
+    "linear", "joint", "kernel", "forest", "budgeted", "svm", "hyperplanes", "confidence",
+    "semiparametric",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -172,6 +176,7 @@ def one_of(learner):
         "svm": SupportVectorClassifier(random_state=0),
         "hyperplanes": MultiHyperplaneClassifier(max_iter=2, random_state=0),
         "confidence": ConfidenceClassifier(max_iter=2, random_state=0),
+        "semiparametric": SemiparametricRegressor("linear", algorithm="pdsg", random_state=0),
     }[learner]
 
 

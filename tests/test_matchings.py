@@ -1,6 +1,6 @@
 """Matchings against brute force, Clarabel, finite differences and what must not matter."""
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import clarabel
 import numpy as np
@@ -12,8 +12,9 @@ from scipy.sparse import csc_matrix, csr_matrix, diags, eye, kron, vstack
 from thresher import ObjectMatching
 from thresher.matchings.assignment import best_assignment, best_few, permutation_matrix, recall
 from thresher.matchings.convex import is_degenerate, objective, soft_match
+from thresher.matchings.refining import exchanged, refined
 from thresher.matchings.similarities import centred, flattened, of_unit_size, without_diagonal
-from thresher.matchings.sorting import likeness, sort_from, sorted_best, spectral_start
+from thresher.matchings.sorting import likeness, sort_from, sorted_best, spectral_starts
 from thresher.matchings.spectra import Coupling, Spectrum
 from thresher.matchings.stochastic import nearest_stochastic
 
@@ -138,7 +139,7 @@ def test_centred_kernels_make_the_uniform_matrix_optimal():
     assert not is_degenerate(*kernels(8, 8))
     with pytest.warns(UserWarning, match="centred"):
         found = ObjectMatching(kernel="precomputed", centre=True).fit(*kernels(8, 8))
-    np.testing.assert_allclose(found.probabilities_, 1 / 8, atol=1e-6)
+    np.testing.assert_allclose(found.probabilities_, 1 / 8, atol=1e-4)
 
 
 @pytest.mark.parametrize("size", [1.0, 3.0])
@@ -178,7 +179,8 @@ def test_the_spectral_start_finds_points_on_a_line():
     order = np.random.default_rng(1).permutation(12)
     K = centred(np.outer(x, x))
     L = K[np.ix_(order, order)]
-    assert np.array_equal(order[np.argmax(spectral_start(K, L), axis=1)], np.arange(12))
+    starts = [order[np.argmax(P, axis=1)] for P in spectral_starts(K, L)]
+    assert any(np.array_equal(found, np.arange(12)) for found in starts)
 
 
 @settings(max_examples=20, deadline=None)
@@ -194,6 +196,34 @@ def test_the_assignment_is_the_best_of_all(n, m, seed):
         for rows in permutations(range(max(n, m)), min(n, m))
     )
     assert scores[paired, match[paired]].sum() == pytest.approx(best)
+
+
+@pytest.mark.parametrize(("n", "m"), [(7, 7), (5, 7), (7, 5)])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_exchange_of_two_partners_gains_in_the_end(n, m, seed):
+    rng = np.random.default_rng(seed)
+    K, L = (without_diagonal(A) for A in kernels(n, m, seed))
+    pulls = rng.normal(size=(n, m))
+
+    def value(match):
+        pairs = np.flatnonzero(match >= 0)
+        inner = K[np.ix_(pairs, pairs)] * L[np.ix_(match[pairs], match[pairs])]
+        return inner.sum() + 2 * pulls[pairs, match[pairs]].sum()
+
+    start = best_assignment(rng.normal(size=(n, m)))
+    found = exchanged(K, L, start, pulls)
+    assert value(found) >= value(start)
+    assert np.array_equal(np.sort(found), np.sort(start))
+    for i, j in combinations(np.flatnonzero(found >= 0), 2):
+        other = found.copy()
+        other[[i, j]] = other[[j, i]]
+        assert value(other) <= value(found) + 1e-6
+
+
+def test_the_pull_decides_where_the_kernels_say_nothing():
+    P = permutation_matrix(np.array([2, 0, 3, 1]), 4) * 0.5 + 0.125
+    assert refined(np.eye(4), np.eye(4), P).tolist() == [2, 0, 3, 1]
+    assert refined(np.eye(4), np.eye(4), P, -100.0 * P).tolist() != [2, 0, 3, 1]
 
 
 def test_short_lists_and_recall():
@@ -261,7 +291,7 @@ def test_the_order_of_the_other_set_does_not_matter(method):
     options = {"method": method, "starts": 1, "random_state": 0}
     one, other = ObjectMatching(**options).fit(X, Y), ObjectMatching(**options).fit(X, Y[order])
     assert np.array_equal(order[other.match_], one.match_)
-    np.testing.assert_allclose(other.probabilities_, one.probabilities_[:, order], atol=1e-6)
+    np.testing.assert_allclose(other.probabilities_, one.probabilities_[:, order], atol=1e-4)
 
 
 def test_exchanging_the_sets_transposes_the_match():
@@ -326,10 +356,33 @@ def test_sparse_rows_and_precomputed_kernels_are_the_same_matching():
 
 def test_all_eigenvectors_are_the_whole_kernel_and_a_few_do():
     X, Y, truth = copies(40, 0.05)
-    whole = ObjectMatching(refine=False).fit(X, Y)
+    whole = ObjectMatching(refine=False, rank=None).fit(X, Y)
     same = ObjectMatching(refine=False, rank=40).fit(X, Y)
     np.testing.assert_allclose(same.probabilities_, whole.probabilities_, atol=1e-8)
     assert np.mean(ObjectMatching(rank=20).fit(X, Y).match_ == truth) > 0.9
+
+
+def test_landmarks_find_the_eigenvectors_of_a_kernel_of_low_rank():
+    F = np.random.default_rng(0).normal(size=(60, 5))
+    exact = Spectrum.of(F @ F.T, 5)
+    near = Spectrum.by_landmarks(F @ F.T, 12, seed=0, rank=5)
+    np.testing.assert_allclose(near.values, exact.values, rtol=1e-9)
+    overlap = np.abs(near.vectors.T @ exact.vectors)
+    np.testing.assert_allclose(overlap, np.eye(5), atol=1e-6)
+    assert near.energy == exact.energy == pytest.approx(np.sum(exact.values**2))
+
+
+def test_landmarks_and_small_eigenvalues_change_little():
+    X, Y, truth = copies(120, 0.05)
+    whole = ObjectMatching(rank=None, landmarks=None).fit(X, Y)
+    for options in ({}, {"landmarks": 40}, {"tol": 1e-5}):
+        found = ObjectMatching(random_state=0, **options).fit(X, Y)
+        assert np.mean(found.match_ == truth) > 0.97
+        moved = np.abs(found.probabilities_ - whole.probabilities_).sum(axis=1) / 2
+        assert moved.mean() < 0.15
+    few = Coupling(Spectrum.of(F := np.diag([1.0, 2.0, 3.0, 100.0])), Spectrum.of(F))
+    assert few.without_small(0.01).left.values.tolist() == [100.0]
+    assert few.without_small(1e-9).left.values.size == 4
 
 
 def test_kernelized_sorting_with_powers():
@@ -349,6 +402,8 @@ def test_kernelized_sorting_with_powers():
         ({"tol": -1.0}, None, "tol"),
         ({"starts": 0}, None, "starts"),
         ({"rank": 0}, None, "rank"),
+        ({"rank": "some"}, None, "rank"),
+        ({"landmarks": 0}, None, "landmarks"),
         ({}, [(0, 9)], "row 9 of Y"),
         ({}, [(-1, 0)], "row -1 of X"),
         ({}, [(1, 0), (1, 2)], "row 1 of X more than once"),

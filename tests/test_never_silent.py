@@ -169,7 +169,7 @@ def fitted(solver, loss, name, regression):
 
 def usual_loss(solver, regression):
     """One that the solver takes."""
-    if solver == "smoothed_newton":
+    if "smoothed" in SOLVERS[solver].loss_needs or "kinks" in SOLVERS[solver].loss_needs:
         return "epsilon_insensitive" if regression else "hinge"
     return "least_squares" if regression or solver == "least_squares" else "logistic"
 

@@ -193,3 +193,18 @@ def test_impossible_cuts_are_refused():
         cut_longest(np.zeros((3, 1)), [0, 1, 2], 4)
     with pytest.raises(ValueError, match="order has 2 numbers for 3 rows"):
         cut_variance(np.zeros((3, 1)), [0, 1], 2)
+
+
+def test_measures_are_those_of_seriation():
+    # R's seriation 1.4.1, criterion(dist(X), ser_permutation(order), ...), and of the table itself
+    # for Neumann stress: criterion(X, ser_permutation(order, columns), "Neumann_stress").
+    X = np.sin(1.3 * np.arange(36.0) ** 1.5).reshape(12, 3)
+    order = np.arange(12) * 5 % 12
+    triples = 12 * 11 * 10 / 6
+    assert path_length(X, order) == pytest.approx(17.911447522797)
+    assert 2 * triples * anti_robinson_events(X, order) == pytest.approx(228)
+    assert neumann_stress(X, order, [1, 2, 0]) == pytest.approx(113.62258736104)
+    banded = {1: 17.911447522797, 2: 53.926334869784, 3: 103.9509634912, 5: 241.80111374724,
+              11: 833.92522199748}  # fmt: skip
+    for band, expected in banded.items():
+        assert banded_anti_robinson(X, order, band) == pytest.approx(expected, rel=1e-6)

@@ -29,7 +29,7 @@ from thresher.data import DataError
 from thresher.training.sampled import Sampled
 from thresher.views.charts import style
 from thresher.views.charts.curves import calibration, precision_recall, roc
-from thresher.views.charts.shapes import Bars, Line, thinned
+from thresher.views.charts.shapes import Bars, Line, Picture, thinned
 from thresher.views.report import build as report
 from thresher.views.report.reproduce import recipe
 from thresher.views.report.trials import tried
@@ -187,12 +187,12 @@ def test_full_report_has_every_section_and_loads_nothing(full):
     path, sections, told = full
     text = path.read_text(encoding="utf-8")
     assert [s.key for s in sections] == [
-        "summary", "data", "tried", "winner", "performance", "weights", "learning", "costs",
+        "summary", "data", "map", "tried", "winner", "performance", "weights", "learning", "costs",
         "reproduce",
     ]  # fmt: skip
     assert set(charts(sections)) == {
-        "history", "parallel", "roc", "precision", "confusion", "calibration", "scores", "weights",
-        "learning", "sparsity",
+        "map", "history", "parallel", "roc", "precision", "confusion", "calibration", "scores",
+        "weights", "learning", "sparsity",
     }  # fmt: skip
     assert all(re.match("#|data:", address) for address in Addresses.of(text))
     assert "default-src 'none'" in text  # and the browser would refuse it
@@ -343,7 +343,7 @@ def test_matplotlib_draws_the_same_figures(folder, models, tmp_path):
     paths = [tmp_path / f"report.{kind}" for kind in ("html", "pdf", "png")]
     sections = report.write_report(copy, folder / "test.csv", *paths, quick=True, static=True)
     text = paths[0].read_text(encoding="utf-8")
-    assert text.count("data:image/png;base64,") == len(charts(sections)) == 8
+    assert text.count("data:image/png;base64,") == len(charts(sections)) == 9
     assert "bokeh" not in text
     assert paths[1].read_bytes().startswith(b"%PDF")
     assert paths[2].read_bytes().startswith(b"\x89PNG")
@@ -411,7 +411,7 @@ def test_work_of_the_command(folder, models, tmp_path, capsys, monkeypatch):
         quick=True, seconds=1.0, static=False, reading={}, plugins=[], quiet=False
     )
     command.report(path, [str(folder / "test.csv")], None, None, None, as_json=True, **options)
-    assert '"figures": 6' in capsys.readouterr().out
+    assert '"figures": 7' in capsys.readouterr().out
     assert (tmp_path / "income.html").stat().st_size > 500_000
 
 
@@ -443,3 +443,31 @@ def test_a_browser_draws_every_plot_without_errors(full, tmp_path):
     assert "Uncaught" not in done.stderr
     assert "ERR_NAME_NOT_RESOLVED" not in done.stderr  # nothing was asked of the network
     assert "Content Security Policy" not in done.stderr
+
+
+# ---------------------------------------------------------------- the map of the data
+
+
+def test_the_map_has_targets_and_scores_beside_it_and_is_small(full):
+    section = next(s for s in full[1] if s.key == "map")
+    picture = section.charts[0].layers[0]
+    assert isinstance(picture, Picture)
+    assert [name for _, name in picture.names][:2] == ["the target", "score"]
+    assert "age" in [name for _, name in picture.names]
+    assert all(0.0 <= place <= 1.0 for place, _ in picture.names)
+    assert picture.pixels.nbytes < 2_000_000
+    strip = picture.pixels[:, 26:50]  # the scores: one colour for each row of cells
+    assert (strip == strip[:, :1]).all()
+    assert len(np.unique(strip.reshape(-1, 3), axis=0)) > 10
+
+
+def test_the_map_of_many_sparse_columns_shows_the_fullest():
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((300, 500)) < 0.05, 1.0, 0.0)
+    dense[:, 7] = rng.random(300)
+    X, y = csr_matrix(dense), (dense[:, 7] > 0.5).astype(int)
+    model = train(X, y, params={"loss": "logistic"})
+    sections = report.sections_of(model, X, True, 1.0, lambda line: None, y=y)
+    section = next(s for s in sections if s.key == "map")
+    assert "60 of 500 columns" in section.paragraphs[0]
+    assert "x8" in [name for _, name in section.charts[0].layers[0].names]

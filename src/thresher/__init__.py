@@ -14,8 +14,9 @@ _HOMES = {
     "thresher.data": ["DataError", "DataSet", "Schema", "open_data"],
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
-        "FitEvent", "KernelClassifier", "KernelRegressor", "LinearClassifier", "LinearRegressor",
-        "MultiHyperplaneClassifier", "OneClassMachine", "PlaneClustering", "StochasticKMeans",
+        "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
+        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "OneClassMachine",
+        "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
         "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
@@ -30,7 +31,7 @@ _HOMES = {
         "EpsilonInsensitive", "Hinge", "Huber", "LeastSquares", "Logistic", "Loss", "ModifiedHuber",
         "Pinball", "SquaredEpsilonInsensitive", "SquaredHinge",
     ],
-    "thresher.matchings": ["ObjectMatching"],
+    "thresher.matchings": ["GridLayout", "ObjectMatching"],
     "thresher.penalties": [
         "L1", "L2", "Box", "ElasticNet", "GroupL2", "Penalty", "WeightedL1", "WeightedL2",
     ],
@@ -54,11 +55,13 @@ if TYPE_CHECKING:
         FitEvent,
         KernelClassifier,
         KernelRegressor,
+        KernelSpectralClustering,
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
         OneClassMachine,
         PlaneClustering,
+        SemiparametricRegressor,
         StochasticKMeans,
         SupportVectorClassifier,
         SupportVectorRegressor,
@@ -93,7 +96,7 @@ if TYPE_CHECKING:
         StackFeatures,
         TermFeatures,
     )
-    from thresher.matchings import ObjectMatching
+    from thresher.matchings import GridLayout, ObjectMatching
     from thresher.orderings import ColumnOrdering, OrderingEvent, RowOrdering
     from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2
     from thresher.race import AutoClassifier, AutoRegressor

@@ -14,7 +14,10 @@ on the residual r = p - y.  Besides ``value`` and ``deriv`` a loss may offer, an
 ``link(p)``
     the probability of the positive class;
 ``smoothed(width)``
-    for a loss with kinks: a smooth loss that lies above it, by a few ``width`` at the kinks.
+    for a loss with kinks: a smooth loss that lies above it, by a few ``width`` at the kinks;
+``kinks(y)``
+    for a loss that is made of straight lines: where they meet, a tuple of pairs in increasing
+    order, each the prediction and by how much the slope rises there.
 
 Register a loss of your own with :func:`thresher.register` to give it a name; unregistered objects
 work just as well.
@@ -86,6 +89,7 @@ class Loss(Term):
     #: optional: the same, as nodes of an ONNX graph (``thresher.artifacts.onnx_graph``)
     link_to_onnx: ClassVar[Any] = None
     smoothed: ClassVar[Any] = None
+    kinks: ClassVar[Any] = None
 
     def value(self, y, p):
         raise NotImplementedError
@@ -119,6 +123,9 @@ class Hinge(Loss):
 
     def smoothed(self, width):
         return RoundedPinball(0.0, width)
+
+    def kinks(self, y):
+        return ((1.0 / y, abs(y)),)
 
 
 @dataclass(frozen=True)
@@ -166,6 +173,9 @@ class Pinball(Loss):
 
     def smoothed(self, width):
         return RoundedPinball(self.tau, width)
+
+    def kinks(self, y):
+        return ((1.0 / y, (1.0 + self.tau) * abs(y)),)
 
 
 @dataclass(frozen=True)
@@ -406,6 +416,7 @@ class EpsilonInsensitive(Loss):
 
     epsilon: float = 0.1
     space = {"epsilon": Float(1e-3, 1.0, log=True)}
+    traits = frozenset({"tube"})  # residuals up to epsilon cost nothing, beyond it a line
     tasks = frozenset({"regression"})
 
     def __post_init__(self):
@@ -430,6 +441,9 @@ class EpsilonInsensitive(Loss):
 
     def smoothed(self, width):
         return RoundedTube(self.epsilon, width)
+
+    def kinks(self, y):
+        return ((y - self.epsilon, 1.0), (y + self.epsilon, 1.0))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ adjusted Rand index (Hubert and Arabie, 1985)
 silhouette (Rousseeuw, 1987), between -1 and 1
     the mean of (b - a) / max(a, b): a is the mean distance to the other rows of the own cluster,
     b the least mean distance to those of another one
+balanced line fit (Alzate and Suykens, 2010), between 0 and 1
+    how close the projections of each cluster come to a line through zero, and how equal the
+    clusters are in size
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import numpy as np
 
 from thresher._random import generator
 
-__all__ = ["agreement", "contingency", "silhouette"]
+__all__ = ["agreement", "balanced_line_fit", "contingency", "silhouette"]
 
 _BLOCK = 1 << 22  # distances held at a time
 
@@ -79,6 +82,45 @@ def _entropy(masses: np.ndarray, total: float) -> float:
 
 def _pairs(masses: np.ndarray) -> float:
     return float(np.sum(masses * (masses - 1.0))) / 2.0
+
+
+def balanced_line_fit(projections: np.ndarray, clusters: np.ndarray, share: float = 0.75) -> float:
+    r"""How well clusters of projections fit lines through zero, as those of kernel spectral
+    clustering do where they are clear.
+
+    .. math:: s\, \operatorname{mean}_c \frac{D}{D-1} \Big(\frac{\zeta_{c1}}{\sum_l \zeta_{cl}}
+              - \frac1D\Big) + (1 - s) \frac{\min_c N_c}{\max_c N_c}
+
+    with :math:`\zeta_c` the eigenvalues of the second moments of the cluster's rows, in decreasing
+    order.
+
+    Parameters
+    ----------
+    projections : array of shape (rows, D), D of at least 2
+    clusters : array of int
+    share : float, default=0.75
+        Weight of the fit; the rest is that of the balance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.partitions import balanced_line_fit
+    >>> e = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
+    >>> balanced_line_fit(e, np.array([0, 0, 1, 1]))
+    1.0
+    >>> round(balanced_line_fit(e, np.array([0, 1, 0, 1])), 2)
+    0.39
+    """
+    D, fits, sizes = projections.shape[1], [], []
+    for c in np.unique(clusters):
+        rows = projections[clusters == c]
+        values = np.linalg.eigvalsh(rows.T @ rows)
+        ratio = values[-1] / max(float(values.sum()), 1e-300)
+        fits.append(D / (D - 1) * (ratio - 1.0 / D))
+        sizes.append(rows.shape[0])
+    if len(sizes) < 2:
+        return 0.0
+    return share * float(np.mean(fits)) + (1.0 - share) * min(sizes) / max(sizes)
 
 
 def silhouette(X: Any, clusters: np.ndarray, most: int = 2000, seed: int = 0) -> float | None:

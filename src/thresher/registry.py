@@ -16,7 +16,7 @@ from inspect import signature
 from typing import Any
 
 __all__ = [
-    "KERNELS", "LEARNERS", "LOSSES", "MAPS", "PENALTIES", "SOLVERS", "TASKS", "Contestant",
+    "BASIS", "KERNELS", "LEARNERS", "LOSSES", "MAPS", "PENALTIES", "SOLVERS", "TASKS", "Contestant",
     "LearnerEntry", "Learners", "Names", "Task", "metrics_of", "register", "resolve",
 ]  # fmt: skip
 
@@ -63,7 +63,8 @@ class Names(Mapping[str, Any]):
     def add(self, name: str, cls: type) -> None:
         """Give a class a name; the same class may have it already."""
         if name in self and self[name] is not cls:
-            raise ValueError(f"{name!r} already names {self[name].__name__}")
+            known = getattr(self[name], "__name__", self[name])
+            raise ValueError(f"{name!r} already names {known}")
         self._entries[name] = cls
 
     def remove(self, name: str) -> None:
@@ -133,7 +134,12 @@ SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
     "rw_l2_rda": "thresher.solvers.reweighted.ReweightedL2",
     "asset": "thresher.solvers.asset.ASSET",
     "least_squares": "thresher.solvers.least_squares.DirectLeastSquares",
+    "cutting_plane": "thresher.solvers.cutting_planes.CuttingPlane",
+    "ocas": "thresher.solvers.cutting_planes.OCAS",
+    "mcpa": "thresher.solvers.cutting_planes.MCPA",
 })  # fmt: skip
+#: functions of rows for the basis of a semiparametric model; ours need no names
+BASIS = Names("basis function", "", {})
 _TABLES = (LOSSES, PENALTIES, KERNELS, MAPS, SOLVERS)
 
 
@@ -193,7 +199,7 @@ TASKS: dict[str, Task] = {
     ),
     "clustering": Task(
         "clusterer", "There is none: rows are grouped by themselves.", "none",
-        ("prediction", "score"), ("silhouette",),
+        ("prediction", "score"), ("silhouette", "balanced_line_fit"),
         "thresher.training.clustering.ClusteringMetrics", "distance",
     ),
 }  # fmt: skip
@@ -374,6 +380,14 @@ LEARNERS = Learners({
         },
         losses={"classification": ("squared_hinge",), "regression": ("least_squares",)},
     ),
+    "semiparametric": LearnerEntry(
+        "functions with readable coefficients beside a kernel machine",
+        "Functions of your choice with coefficients that can be read, and a kernel machine for "
+        "what they leave over: where some of the answer is known, or asked for. Up to some "
+        "100,000 rows.",
+        {"regression": "thresher.estimators.semiparametric.SemiparametricRegressor"},
+        losses={"regression": ("epsilon_insensitive", "least_squares")},
+    ),
     "kmeans": LearnerEntry(
         "clusters around centres",
         "Clusters around centres, without a target; a penalty leaves each centre few features.",
@@ -383,6 +397,12 @@ LEARNERS = Learners({
         "clusters along planes",
         "Clusters along planes, without a target: for rows that lie on a few flat pieces.",
         {"clustering": "thresher.estimators.plane_clustering.PlaneClustering"},
+    ),
+    "spectral": LearnerEntry(
+        "clusters of any shape, by a kernel",
+        "Clusters of any shape, without a target: rows that are alike hang together. For up to "
+        "some hundred features.",
+        {"clustering": "thresher.estimators.spectral.KernelSpectralClustering"},
     ),
 })  # fmt: skip
 
@@ -416,15 +436,16 @@ def _imported(where: str) -> Any:
 # ---------------------------------------------------------------- names to objects
 
 
-def register(name: str, cls: type) -> type:
+def register(name: str, cls: Any) -> Any:
     """Give a class of your own a name that estimators, commands and model files know.
 
     Parameters
     ----------
     name : str
         ``loss="name"`` or ``--loss name`` from now on.
-    cls : type
-        A class of Loss, Penalty, Kernel, FeatureMap or Solver.
+    cls : type or callable
+        A class of Loss, Penalty, Kernel, FeatureMap or Solver; or a function that gives a number
+        for each row of an array, for the ``basis`` of a ``SemiparametricRegressor``.
 
     Examples
     --------
@@ -439,6 +460,11 @@ def register(name: str, cls: type) -> type:
     >>> from thresher.registry import LOSSES
     >>> LOSSES.remove("wide")
     """
+    if not isinstance(cls, type):
+        if not callable(cls):
+            raise TypeError(f"register({name!r}, ...) needs a class or a function, got {cls!r}")
+        BASIS.add(name, cls)
+        return cls
     for table in _TABLES:
         if table.takes(cls):
             table.add(name, cls)

@@ -177,6 +177,7 @@ def _solvers(data: Data) -> dict[str, Case]:
         return LinearClassifier(loss, solver=solver, random_state=0, **{"max_iter": 8} | params)
 
     loss = {"least_squares": "least_squares", "smoothed_newton": "hinge"}
+    loss |= dict.fromkeys(("cutting_plane", "ocas", "mcpa"), "hinge")
     named = {
         f"solver_{name}": Case(classifier(name, loss.get(name, "logistic")), data.two)
         for name in SOLVERS

@@ -14,10 +14,13 @@ from thresher.registry import LOSSES, PENALTIES, SOLVERS
 from thresher.solvers import (
     ASSET,
     FOBOS,
+    MCPA,
+    OCAS,
     RDA,
     SGD,
     AdaptiveRDA,
     AveragedSGD,
+    CuttingPlane,
     DirectLeastSquares,
     DropoutPegasos,
     DualDescent,
@@ -60,6 +63,9 @@ READY = {
     "rw_l2_rda": ReweightedL2(variant="ridge", gamma=1.0, batch=2),
     "asset": ASSET(theta=0.1, box=3.0),
     "least_squares": DirectLeastSquares(),
+    "cutting_plane": CuttingPlane(),
+    "ocas": OCAS(),
+    "mcpa": MCPA(partitions=3),
 }
 
 

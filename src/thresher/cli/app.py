@@ -425,7 +425,7 @@ def explore(
         bool, typer.Option("--browser/--no-browser", help="Open the page.")
     ] = True,
     memory: Annotated[
-        str, typer.Option(help="Of a larger table every second, fourth, ... row is read.")
+        str, typer.Option(help="Of a larger table some rows are ordered, the others placed.")
     ] = "4GB",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     plugin: o.Plugin = [],

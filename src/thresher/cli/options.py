@@ -196,6 +196,8 @@ def parse_value(text: str | None) -> Any:
         tree = ast.parse(text, mode="eval").body
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id.islower():
+        return text  # no class of ours: a basis such as spline(x0)
     if isinstance(tree, ast.Call) or _has_calls(tree):
         return _argument(tree)
     try:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
+    from thresher.estimators.semiparametric import SemiparametricRegressor
+    from thresher.estimators.spectral import KernelSpectralClustering
     from thresher.estimators.support import SupportVectorClassifier, SupportVectorRegressor
 
 _HOME = {
@@ -33,6 +35,8 @@ _HOME = {
     "MultiHyperplaneClassifier": "hyperplanes",
     "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
+    "KernelSpectralClustering": "spectral",
+    "SemiparametricRegressor": "semiparametric",
     "StochasticKMeans": "kmeans",
     "SupportVectorClassifier": "support",
     "SupportVectorRegressor": "support",
@@ -46,11 +50,13 @@ __all__ = [
     "FitEvent",
     "KernelClassifier",
     "KernelRegressor",
+    "KernelSpectralClustering",
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
     "OneClassMachine",
     "PlaneClustering",
+    "SemiparametricRegressor",
     "StochasticKMeans",
     "SupportVectorClassifier",
     "SupportVectorRegressor",

@@ -25,10 +25,11 @@ from thresher._threads import threads
 from thresher.dimensions import Int
 from thresher.estimators import input
 from thresher.estimators.feed import Feed, folded, stream_chunk
-from thresher.estimators.fronts import Front, UnitsFront
+from thresher.estimators.fronts import Front, MapFront, UnitsFront
 from thresher.estimators.nested import NestedParameters
 from thresher.estimators.progress import Held, Progress
 from thresher.functions import LinearFunction, Units
+from thresher.maps.base import FeatureMap
 from thresher.maps.relevance import relevance
 from thresher.registry import TASKS
 from thresher.solvers import Chunk, Problem, Result, Solver, Status, driver
@@ -118,6 +119,24 @@ class Learner(NestedParameters):
         """Learn what rows go through; ``moments`` are those of all rows, if these are some."""
         return UnitsFront(self.learn_units(rows, targets, weight, moments))
 
+    def learn_map(
+        self, made: FeatureMap, rows: Rows, targets: np.ndarray, weight: np.ndarray | None,
+        moments: Any,
+    ) -> MapFront:  # fmt: skip
+        """Units and map, from the rows that count."""
+        units = self.learn_units(rows, targets, weight, moments)
+        X, labels = input.matrix_of(rows), self._labels(targets)
+        if units is None and made.needs_units(X):
+            units = self._standard_units(rows, weight, moments)
+        if weight is not None and not np.all(weight > 0.0):
+            kept = np.flatnonzero(weight)
+            X, labels, weight = X[kept], labels[kept], weight[kept]
+        X = X if units is None else units.matrix(X)
+        if made.uses_kernel:
+            input.refuse_far_rows(X)
+        made.learn_weighted(X, labels, weight)
+        return MapFront(units, made, rows.shape[1])
+
     def _can_stream(self) -> bool:
         """Whether there is a ``partial_fit``; AttributeError says why not."""
         return True
@@ -132,6 +151,9 @@ class Learner(NestedParameters):
         name = "solver" if "solver" in params else "algorithm"
         exact = ", or 'summed_newton' for the optimum" if name == "solver" else ""
         return f"{name}={params[name]!r}", f"{name}='auto'{exact}"
+
+    def name_features(self, names: list[str] | None) -> None:
+        """Be told the names of the columns, where rows come as plain arrays; most do not ask."""
 
     def _centres(self) -> bool:
         """Whether the model has an intercept, which a shift of the features can go into."""

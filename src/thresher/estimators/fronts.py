@@ -12,7 +12,7 @@ import numpy as np
 
 from thresher._rows import Rows
 from thresher.estimators.input import matrix_of, refuse_far_rows, to_rows
-from thresher.functions import Function, LinearFunction, MappedFunction, Units
+from thresher.functions import Function, Units
 from thresher.maps.base import Circumstances, FeatureMap
 from thresher.solvers import Solver
 
@@ -80,8 +80,8 @@ class MapFront(NamedTuple):
         Z = self.map.features(entered)
         return to_rows(Z.tocsr() if hasattr(Z, "tocsr") else Z)
 
-    def fold(self, function: LinearFunction) -> Function:
-        return MappedFunction.folded(self.map, function, self.features, self.units)
+    def fold(self, function: Any) -> Function:
+        return function.mapped(self.map, self.features, self.units)
 
     def block_rows(self, memory: float, dtype: Any) -> float:
         stored = max(self.map.stored_per_row, 1)

@@ -257,9 +257,9 @@ class LinearClassifier(Classifier, LinearModel):
     steps : int or None, default=None
         End after so many updates instead, however many passes that takes.
     tol : float or None, default=None
-        Accuracy to reach: relative duality gap ("dcd"), estimated relative suboptimality
-        ("newton"), relative change of the weights per pass (others).  None: as good as predictions
-        need.
+        Accuracy to reach: relative duality gap ("dcd", cutting planes), estimated relative
+        suboptimality ("newton"), relative change of the weights per pass (others).  None: as good
+        as predictions need.
     order : {"shuffle", "sequential", "sampled"}, default="shuffle"
         Visit rows in a new random order each pass, as given, or drawn with replacement.
     early_stopping : bool, default=False
@@ -376,9 +376,9 @@ class LinearRegressor(Regressor, LinearModel):
     steps : int or None, default=None
         End after so many updates instead, however many passes that takes.
     tol : float or None, default=None
-        Accuracy to reach: relative duality gap ("dcd"), estimated relative suboptimality
-        ("newton"), relative change of the weights per pass (others).  None: as good as predictions
-        need.
+        Accuracy to reach: relative duality gap ("dcd", cutting planes), estimated relative
+        suboptimality ("newton"), relative change of the weights per pass (others).  None: as good
+        as predictions need.
     order : {"shuffle", "sequential", "sampled"}, default="shuffle"
         Visit rows in a new random order each pass, as given, or drawn with replacement.
     early_stopping : bool, default=False

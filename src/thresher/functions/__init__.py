@@ -7,6 +7,7 @@ the function, and nobody asks of what kind it is.
 ===============================  ==================================================================
 ``features``, ``outputs``        shape of what goes in and comes out
 ``unscaled(units)``              the same of rows in their original units
+``mapped(map, features, units)`` the same of rows, of functions of what a map makes of them
 ``scores(X)``                    (rows, outputs), in float64; X is an array or a CSR matrix
 ``size``                         numbers that it takes to score a row
 ``describe()``                   these in words
@@ -38,17 +39,20 @@ from thresher.functions.calibration import (
     normalised,
 )
 from thresher.functions.centres import Centres
+from thresher.functions.codebook import Codebook
 from thresher.functions.expansion import Expansion
 from thresher.functions.flat_planes import FlatPlanes
 from thresher.functions.linear import LinearFunction
 from thresher.functions.mapped import MappedFunction
 from thresher.functions.planes import Planes
+from thresher.functions.semiparametric import SemiparametricFunction
 from thresher.functions.support import Duels, SupportFunction
 from thresher.functions.units import Units
 
 __all__ = [
     "BeliefFunction",
     "Centres",
+    "Codebook",
     "DiagonalSpread",
     "Duels",
     "Expansion",
@@ -61,6 +65,7 @@ __all__ = [
     "LowRankSpread",
     "MappedFunction",
     "Planes",
+    "SemiparametricFunction",
     "Sigmoid",
     "Sigmoids",
     "Softmax",

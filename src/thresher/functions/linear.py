@@ -56,6 +56,12 @@ class LinearFunction(NamedTuple):
         coef, intercept = units.undo(*whole)
         return LinearFunction(coef.astype(self.coef.dtype, copy=False), intercept)
 
+    def mapped(self, made: Any, features: int, units: Units | None) -> Any:
+        """Of rows, if this is a function of what the map ``made`` makes of so many features."""
+        from thresher.functions.mapped import MappedFunction
+
+        return MappedFunction.folded(made, self, features, units)
+
     @property
     def features(self) -> int:
         return int(self.coef.shape[-1])

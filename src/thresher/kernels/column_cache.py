@@ -145,6 +145,14 @@ class ColumnCache:
                 raise
         return places
 
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """(len(rows), size): any number of columns, in memory of their own."""
+        out = np.empty((rows.size, self.source.size), dtype=np.float32)
+        for start in range(0, rows.size, self.capacity):
+            part = slice(start, start + self.capacity)
+            out[part] = self.table[self.places(rows[part])]
+        return out
+
     def is_kept(self, rows: np.ndarray) -> np.ndarray:
         """Which columns are there."""
         return self._place_of[rows] >= 0

@@ -18,6 +18,7 @@ from thresher.kernels.gram import gram
 from thresher.kernels.width import resolve_kernel
 from thresher.matchings.assignment import best_assignment, best_few, permutation_matrix, recall
 from thresher.matchings.convex import is_degenerate, soft_match
+from thresher.matchings.refining import refined
 from thresher.matchings.similarities import (
     around_zero,
     centred,
@@ -25,12 +26,15 @@ from thresher.matchings.similarities import (
     of_unit_size,
     without_diagonal,
 )
-from thresher.matchings.sorting import sort_from, sorted_best
+from thresher.matchings.sorting import sorted_best
 from thresher.matchings.spectra import Coupling, Spectrum
 
 __all__ = ["ObjectMatching"]
 
 _METHODS = ("convex", "sorting")
+_SINGLE_FROM = 1e-4  # relative precision that single precision has, with room to spare
+_SMALL = 2e-4  # squares of eigenvalues that do not matter, in units of the usual curvature
+_EXACT_UP_TO, _LANDMARKS = 2000, 500
 
 
 class ObjectMatching(BaseEstimator):
@@ -56,18 +60,24 @@ class ObjectMatching(BaseEstimator):
         Whether "convex" uses centred kernels, for which the problem is degenerate; there is a
         warning.  "sorting" always centres.
     refine : bool, default=True
-        Whether kernelized sorting, on centred kernels without their diagonals, goes on from the
-        convex optimum.  The soft matches stay as they are.
+        Whether kernelized sorting, on centred kernels without their diagonals and with a weak pull
+        to the soft matches, goes on from the convex optimum, and then exchanges of partners.  The
+        soft matches stay as they are.
     power : float or None, default=None
         KS-p: entries of the kernels to this power, rows of length one, and their inner products.
     starts : int, default=10
         Of "sorting": the leading eigenvectors, and random permutations.
-    rank : int or None, default=None
-        Use so many eigenvectors of each kernel only; None: all.
-    max_iter : int, default=200
+    rank : int, "auto" or None, default="auto"
+        Use so many eigenvectors of each kernel only; "auto": without those whose eigenvalues are
+        too small to matter, where that saves time; None: all.
+    landmarks : int, "auto" or None, default="auto"
+        Eigenvectors from the columns of so many objects, instead of from whole kernels; "auto": 500
+        for more than 2,000 objects; None: never.
+    max_iter : int, default=60
         Most steps of the convex solver.
     tol : float, default=1e-3
-        Relative precision at which it stops.
+        Relative precision at which it stops.  From 1e-4 on it computes in single precision, which
+        has these digits and takes half the time.
     random_state : int, RandomState or None, default=None
         Of random starts, and of the rows that the median width is taken from.
 
@@ -109,8 +119,9 @@ class ObjectMatching(BaseEstimator):
         refine: bool = True,
         power: float | None = None,
         starts: int = 10,
-        rank: int | None = None,
-        max_iter: int = 200,
+        rank: Any = "auto",
+        landmarks: Any = "auto",
+        max_iter: int = 60,
         tol: float = 1e-3,
         random_state: Any = None,
     ):
@@ -123,6 +134,7 @@ class ObjectMatching(BaseEstimator):
         self.power = power
         self.starts = starts
         self.rank = rank
+        self.landmarks = landmarks
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -155,13 +167,14 @@ class ObjectMatching(BaseEstimator):
             K, L = flattened(K, self.power), flattened(L, self.power)
         known = _checked_seeds(seeds, K.shape[0], L.shape[0])
         if self.method == "convex":
-            self._convex(K, L, known)
+            self._convex(K, L, known, seed)
         else:
             self._sorting(K, L, known, seed)
         self.alignment_ = _alignment(centred(K), centred(L), self.match_)
         return self
 
-    def _convex(self, K: np.ndarray, L: np.ndarray, known: np.ndarray) -> None:
+    def _convex(self, K: np.ndarray, L: np.ndarray, known: np.ndarray, seed: int) -> None:
+        given = K.dtype
         if self.centre:
             K, L = centred(K), centred(L)
         if is_degenerate(K, L) and not known.size and min(K.shape[0], L.shape[0]) > 1:
@@ -171,22 +184,38 @@ class ObjectMatching(BaseEstimator):
                 "uncentred kernels (centre=False), others, or seeds",
                 stacklevel=3,
             )
-        coupling = Coupling(Spectrum.of(K, self.rank), Spectrum.of(L, self.rank))
+        if self.tol >= _SINGLE_FROM:
+            K, L = K.astype(np.float32, copy=False), L.astype(np.float32, copy=False)
         allowed = _allowed(known, K.shape[0], L.shape[0]) if known.size else None
         soft = soft_match(
-            coupling, self.penalty, allowed=allowed, max_iter=self.max_iter, tol=self.tol
-        )
+            self._coupling(K, L, seed), self.penalty, allowed=allowed, max_iter=self.max_iter,
+            tol=self.tol,
+        )  # fmt: skip
         self.n_iter_ = soft.n_iter
-        self.probabilities_ = _normalised(soft.P)
+        self.probabilities_ = _normalised(soft.P).astype(given, copy=False)
         pulls = None if allowed is None else np.where(allowed, 0.0, -_impossible(K, L))
         if self.refine:
-            K, L = map(without_diagonal, around_zero(K, L))
-            self.match_ = sort_from(K, L, soft.P, pulls).match
+            self.match_ = refined(K, L, soft.P, pulls)
         else:
             self.match_ = best_assignment(soft.P if pulls is None else soft.P + pulls)
 
+    def _coupling(self, K: np.ndarray, L: np.ndarray, seed: int) -> Coupling:
+        """The two kernels by as many of their eigenvectors as were asked for."""
+        rank = None if self.rank == "auto" else self.rank
+        spectra = []
+        for A in (K, L):
+            count = self.landmarks
+            if count == "auto":
+                count = _LANDMARKS if len(A) > _EXACT_UP_TO else None
+            if count is None:
+                spectra.append(Spectrum.of(A, rank))
+            else:
+                spectra.append(Spectrum.by_landmarks(A, count, seed, rank))
+        coupling = Coupling(*spectra)
+        return coupling.without_small(_SMALL) if self.rank == "auto" else coupling
+
     def _sorting(self, K: np.ndarray, L: np.ndarray, known: np.ndarray, seed: int) -> None:
-        K, L = around_zero(K, L)
+        K, L = map(without_diagonal, around_zero(K, L))
         pulls = None
         if known.size:
             allowed = _allowed(known, K.shape[0], L.shape[0])
@@ -226,9 +255,9 @@ class ObjectMatching(BaseEstimator):
         fraction = isinstance(self.power, Real) and 0.0 < float(self.power) <= 1.0
         if self.power is not None and not fraction:
             raise ValueError(f"power must lie in (0, 1] or be None, got {self.power!r}")
-        for name in ("starts", "max_iter", "rank"):
+        for name in ("starts", "max_iter", "rank", "landmarks"):
             value = getattr(self, name)
-            if name == "rank" and value is None:
+            if name in ("rank", "landmarks") and (value is None or value == "auto"):
                 continue
             if not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name} must be a positive whole number, got {value!r}")

@@ -21,7 +21,7 @@ import numpy as np
 from thresher._random import generator
 from thresher.matchings.assignment import best_assignment, permutation_matrix
 
-__all__ = ["Sorted", "likeness", "sort_from", "sorted_best", "spectral_start"]
+__all__ = ["Sorted", "likeness", "pair_scores", "sort_from", "sorted_best", "spectral_starts"]
 
 
 class Sorted(NamedTuple):
@@ -37,13 +37,17 @@ def sort_from(
 ) -> Sorted:
     """Assignments from the soft or hard matching P until the objective no longer grows.
 
-    ``pulls`` is added to the scores of pairs: very negative for impossible ones.
+    ``pulls`` is added to the scores of pairs, and twice to the objective: what else speaks for a
+    pair, very negative for impossible ones.
     """
     best = Sorted(np.full(K.shape[0], -1), -np.inf, 0)
     for step in range(1, most + 1):
-        scores = _scores(K, P, L)
+        scores = pair_scores(K, P, L)
         match = best_assignment(scores if pulls is None else scores + pulls)
         value = likeness(K, L, match)
+        if pulls is not None:
+            paired = np.flatnonzero(match >= 0)
+            value += 2.0 * float(pulls[paired, match[paired]].sum(dtype=np.float64))
         if value <= best.objective + 1e-12 * abs(best.objective):
             break
         best = Sorted(match, value, step)
@@ -66,7 +70,7 @@ def sorted_best(
     K: np.ndarray, L: np.ndarray, starts: int, seed: int, pulls: np.ndarray | None = None
 ) -> Sorted:
     """The best of several starts: the leading eigenvectors, then random permutations."""
-    runs = [sort_from(K, L, spectral_start(K, L), pulls)]
+    runs = [sort_from(K, L, P, pulls) for P in spectral_starts(K, L)]
     n, m = K.shape[0], L.shape[0]
     for number in range(1, starts):
         rng = generator(seed, number)
@@ -77,18 +81,19 @@ def sorted_best(
     return max(runs, key=lambda run: run.objective)
 
 
-def spectral_start(K: np.ndarray, L: np.ndarray) -> np.ndarray:
+def spectral_starts(K: np.ndarray, L: np.ndarray) -> list[np.ndarray]:
     """Objects paired by their rank along the leading eigenvector of each kernel.
 
-    The sign of an eigenvector is free: of the two orders the one with the larger objective.
+    The sign of an eigenvector is free: there are two such orders, and which is the better one is
+    known only in the end.
     """
     u, v = (np.linalg.eigh(A)[1][:, -1] for A in (K, L))
     pairs = [best_assignment(np.outer(u, sign * v)) for sign in (1.0, -1.0)]
-    starts = [permutation_matrix(match, L.shape[0], K.dtype) for match in pairs]
-    return starts[int(np.argmax([likeness(K, L, match) for match in pairs]))]
+    return [permutation_matrix(match, L.shape[0], K.dtype) for match in pairs]
 
 
-def _scores(K: np.ndarray, P: np.ndarray, L: np.ndarray) -> np.ndarray:
+def pair_scores(K: np.ndarray, P: np.ndarray, L: np.ndarray) -> np.ndarray:
+    """Half of the slope of the objective at P: what an assignment is to maximise."""
     scores = K @ P @ L
     if K.shape[0] > L.shape[0]:
         scores -= 0.5 * ((K * K) @ P.sum(axis=1))[:, None]

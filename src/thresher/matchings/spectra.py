@@ -6,7 +6,8 @@ With :math:`K = U \operatorname{diag}(a) U'` and :math:`L = V \operatorname{diag
 
 so that its proximal step, the inverse of a matrix with m^4 entries, is one division an entry.  With
 the r largest eigenvalues of each only (the others count as zero) a step costs three products of
-m x m with m x r matrices instead of four of m x m.
+m x m with m x r matrices instead of four of m x m.  Of smooth kernels a few eigenvalues have nearly
+all of the size, and those far below the usual one change nothing that a step can see.
 """
 
 from __future__ import annotations
@@ -16,23 +17,54 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
+from thresher._random import generator
+
 __all__ = ["Coupling", "Spectrum"]
+
+_WORTH_IT = 0.6  # of all eigenvectors: with more of them a step is no faster than with all
 
 
 class Spectrum(NamedTuple):
-    """Eigenvalues, the largest in size last, and the vectors that belong to them."""
+    """Eigenvalues, the vectors that belong to them, and the squared size of the whole matrix."""
 
     values: np.ndarray
     vectors: np.ndarray  # columns
+    energy: float
 
     @classmethod
     def of(cls, K: np.ndarray, rank: int | None = None) -> Spectrum:
-        """All eigenpairs of a symmetric matrix, or the ``rank`` largest in size."""
+        """All eigenpairs of a symmetric matrix, or the ``rank`` largest in size.  O(m^3)."""
         values, vectors = eigh(K)
-        if rank is not None and rank < values.size:
-            kept = np.sort(np.argsort(np.abs(values))[-rank:])
-            values, vectors = values[kept], np.ascontiguousarray(vectors[:, kept])
-        return cls(values, vectors)
+        return cls(values, vectors, _squares(K)).largest(rank)
+
+    @classmethod
+    def by_landmarks(
+        cls, K: np.ndarray, landmarks: int, seed: int, rank: int | None = None
+    ) -> Spectrum:
+        """Nearly the largest eigenpairs, from the columns of some objects.  O(m^2 landmarks).
+
+        The columns span a space as in Nystroem's method; the eigenpairs are those of K within it
+        (Rayleigh and Ritz), which is nearer to K than what the columns alone tell.
+        """
+        chosen = np.sort(generator(seed, 41).choice(len(K), min(landmarks, len(K)), False))
+        basis = np.linalg.qr(K[:, chosen])[0]
+        values, turned = eigh(basis.T @ (K @ basis))
+        return cls(values, basis @ turned, _squares(K)).largest(rank)
+
+    def largest(self, rank: int | None) -> Spectrum:
+        """The ``rank`` eigenpairs of largest size; all for None."""
+        if rank is None or rank >= self.values.size:
+            return self
+        return self._only(np.sort(np.argsort(np.abs(self.values))[-rank:]))
+
+    def above(self, size: float) -> Spectrum:
+        """The eigenpairs above a size, if they are few enough to gain from that."""
+        kept = np.flatnonzero(np.abs(self.values) > size)
+        return self if kept.size > _WORTH_IT * len(self.vectors) else self._only(kept)
+
+    def _only(self, kept: np.ndarray) -> Spectrum:
+        vectors = np.ascontiguousarray(self.vectors[:, kept])
+        return Spectrum(self.values[kept], vectors, self.energy)
 
     @property
     def is_whole(self) -> bool:
@@ -48,9 +80,14 @@ class Coupling:
 
     @property
     def usual_curvature(self) -> float:
-        """The mean of a_i² + b_j²: what a change of P costs that has no part in either kernel."""
+        """The mean of a_i² + b_j² over all eigenvalues: what a usual change of P costs."""
         n, m = self.left.vectors.shape[0], self.right.vectors.shape[0]
-        return float(np.sum(self.left.values**2) / n + np.sum(self.right.values**2) / m)
+        return self.left.energy / n + self.right.energy / m
+
+    def without_small(self, share: float) -> Coupling:
+        """Without eigenvalues whose squares are below this share of the usual curvature."""
+        size = float(np.sqrt(share * self.usual_curvature))
+        return Coupling(self.left.above(size), self.right.above(size))
 
     def value(self, P: np.ndarray) -> float:
         return float(np.sum(P * self.gradient(P))) / 2.0
@@ -80,3 +117,7 @@ class Coupling:
         core = (seen_left @ V) * (both - left[:, None] - right + neither)
         along_left = core @ V.T + (left - neither)[:, None] * seen_left
         return neither * P + U @ along_left + (seen_right * (right - neither)) @ V.T
+
+
+def _squares(K: np.ndarray) -> float:
+    return float(np.linalg.norm(K)) ** 2

@@ -1,34 +1,70 @@
-"""Where new rows belong along a path."""
+"""Where new rows belong along a path.
+
+The nearest row is found among all, or, quickly, around the places of the nearest of some guides at
+even distances along the path: neighbours on a path are alike, so that a row nearly as near as the
+nearest is there.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from thresher.kernels.gram import blocks, squares
 
 __all__ = ["positions"]
 
+_GUIDES = 1024
+_TRIED = 12  # guides around which a row looks
 
-def positions(path: Any, rows: Any) -> np.ndarray:
+
+def positions(path: Any, rows: Any, guided: bool = False) -> np.ndarray:
     """Places of rows among those of ``path``, 0 .. n - 1, with fractions for places between.
 
     A row goes beside the nearest row p of the path, on the side whose detour
     d(x, p) + d(x, q) - d(p, q) is less, at the share d(x, p) / (d(x, p) + d(x, q)) of the step from
-    p to its neighbour q; beyond an end of the path half a place further.
+    p to its neighbour q; beyond an end of the path half a place further.  O(rows x path), or, if
+    ``guided`` (dense rows only), O(rows x (1,024 + path / 85)): in the plane the nearest row is
+    found then, in 5 to 20 dimensions one that is a fifth farther.
     """
     n, m = path.shape[0], rows.shape[0]
     if path.shape[1] == 0 or n == 1:
         return np.zeros(m)
     half = 0.5 * squares(path)
     out = np.empty(m)
-    for part in blocks(m, n, least=1):
+    guided = guided and n > 4 * _GUIDES
+    guides = np.linspace(0, n - 1, _GUIDES).astype(np.int64) if guided else np.arange(n)
+    beacons = path[guides] if guided else path
+    for part in blocks(m, guides.size, least=1):
         some = rows[part]
-        inner = some @ path.T
+        inner = some @ beacons.T
         inner = inner.toarray() if hasattr(inner, "indptr") else inner
-        nearest = (half - inner).argmin(axis=1)
+        apart = half[guides] - inner
+        if guided:
+            tried = guides[np.argpartition(apart, _TRIED, axis=1)[:, :_TRIED]]
+            nearest = _nearest_around(path, half, some, tried, n // (2 * _GUIDES) + 1)
+        else:
+            nearest = apart.argmin(axis=1)
         out[part] = _beside(path, some, nearest)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _nearest_around(path, half, rows, tried, reach):
+    """Of the rows of the path within ``reach`` of the tried ones the nearest to each row."""
+    out = np.empty(rows.shape[0], np.int64)
+    for i in range(rows.shape[0]):
+        least, best = np.inf, tried[i, 0]
+        for place in tried[i]:
+            for j in range(max(place - reach, 0), min(place + reach + 1, path.shape[0])):
+                gap = half[j]
+                for k in range(path.shape[1]):
+                    gap -= path[j, k] * rows[i, k]
+                if gap < least:
+                    least, best = gap, j
+        out[i] = best
     return out
 
 

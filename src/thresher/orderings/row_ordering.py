@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -302,20 +301,6 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         places = np.empty((order.size, 1))
         places[order, 0] = np.arange(order.size)
         return places
-
-    def plot(self, X: Any, ax: Any = None) -> Any:
-        """The fitted rows in their order as a heat map, on axes of Matplotlib, which it returns.
-
-        Parameters
-        ----------
-        X : array, frame or sparse matrix
-            The rows that the order was fitted to.
-        ax : Matplotlib axes or None, default=None
-            None: new ones.
-        """
-        check_is_fitted(self)
-        # Pictures are a layer above, which nothing here imports until one is asked for.
-        return import_module("thresher.views.explorer.explore").plot_ordering(self, X, ax)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,8 +1,8 @@
 r"""What is minimised or maximised.
 
 Criteria judge a fitted estimator on rows that it has not seen.  Names: ``error`` (share of wrong
-labels), ``auc``, ``log_loss``, ``mse``, ``mae``, ``r2``, ``silhouette`` (of clusters; see
-``thresher.partitions``) and ``sparse_error``,
+labels), ``auc``, ``log_loss``, ``mse``, ``mae``, ``r2``, ``silhouette`` and ``balanced_line_fit``
+(of clusters; see ``thresher.partitions``) and ``sparse_error``,
 
 .. math:: (1 - \kappa)\, \text{error} + \kappa\, \text{nnz}(w) / d,
 
@@ -153,6 +153,10 @@ def _silhouette(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
     return -1.0 if found is None else found
 
 
+def _balanced_line_fit(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    return float(estimator.balanced_line_fit(X))
+
+
 def sparse_error(kappa: float | None = None) -> Criterion:
     r"""The criterion :math:`(1 - \kappa)\, \text{error} + \kappa\, \text{nnz}(w) / d`.
 
@@ -200,6 +204,8 @@ CRITERIA: dict[str, Criterion] = {
         Criterion("mae", _mae, task="regression", blind=True),
         Criterion("r2", _r2, maximise=True, task="regression", blind=True),
         Criterion("silhouette", _silhouette, maximise=True, task="clustering"),
+        Criterion("balanced_line_fit", _balanced_line_fit, maximise=True, task="clustering",
+                  needs=("balanced_line_fit",)),
         sparse_error(),
     )
 }  # fmt: skip

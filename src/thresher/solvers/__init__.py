@@ -3,6 +3,7 @@
 from thresher.solvers.asgd import AveragedSGD
 from thresher.solvers.asset import ASSET
 from thresher.solvers.base import Chunk, Problem, Result, Solver, Status
+from thresher.solvers.cutting_planes import MCPA, OCAS, CuttingPlane
 from thresher.solvers.dcd import DualDescent
 from thresher.solvers.dropout import DropoutPegasos
 from thresher.solvers.least_squares import DirectLeastSquares
@@ -19,11 +20,14 @@ from thresher.solvers.summed_newton import SummedNewton
 __all__ = [
     "ASSET",
     "FOBOS",
+    "MCPA",
+    "OCAS",
     "RDA",
     "SGD",
     "AdaptiveRDA",
     "AveragedSGD",
     "Chunk",
+    "CuttingPlane",
     "DirectLeastSquares",
     "DropoutPegasos",
     "DualDescent",

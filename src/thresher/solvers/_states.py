@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from thresher._lanes import aligned
 
-__all__ = ["combined", "copied", "present"]
+__all__ = ["added", "combined", "copied", "present"]
 
 
 def copied(value: Any) -> Any:
@@ -50,6 +50,28 @@ def combined(states: Sequence[Any], base: Any, shares: np.ndarray, sums: frozens
         else:
             fields.append(round(value) if isinstance(start, int | np.integer) else float(value))
     return type(base)(*fields)
+
+
+def added(
+    states: Sequence[Any], base: Any, weights: Sequence[float], names: Iterable[str], mass: str
+) -> dict[str, Any]:
+    """Sums over the rows of all shards: the base's, and what each has added to them.
+
+    ``weights`` are the masses that the shards' rows are to count as; the field ``mass`` says what
+    they had.  Steps are counted as they are.
+    """
+    states, shares = present(states, weights)
+    own = np.array([getattr(s, mass) - getattr(base, mass) for s in states])
+    learned = np.flatnonzero(own > 0.0)
+    total, share = float(own[learned].sum()), float(shares[learned].sum())
+    sums = {name: getattr(base, name) + 0.0 for name in names}
+    for k in learned:
+        factor = float((shares[k] / share) * (total / own[k]))
+        for name in sums:
+            sums[name] = sums[name] + factor * (getattr(states[k], name) - getattr(base, name))
+    sums[mass] = getattr(base, mass) + total
+    sums["step"] = base.step + sum(s.step - base.step for s in states)
+    return sums
 
 
 def _added(values: Sequence[Any], start: Any) -> Any:

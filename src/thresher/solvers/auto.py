@@ -13,6 +13,7 @@ from thresher.losses import Loss
 from thresher.penalties import Penalty
 from thresher.solvers.asgd import AveragedSGD
 from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.cutting_planes import CuttingPlane
 from thresher.solvers.dcd import DualDescent
 from thresher.solvers.newton import Newton
 from thresher.solvers.pegasos import Pegasos
@@ -100,6 +101,8 @@ def default_tolerance(solver: Solver, loss: Loss, shape: tuple[int, int]) -> flo
         return 1e-6 if shape[0] <= 10_000 else 1e-4
     if isinstance(solver, QuasiNewton):
         return 1e-6 if shape[0] <= 1_000 else 3e-4
+    if isinstance(solver, CuttingPlane):
+        return 1e-5 if shape[0] <= 10_000 else 1e-3
     if isinstance(solver, DualDescent):
         if shape[0] <= 1_000:
             return 1e-3

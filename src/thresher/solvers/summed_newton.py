@@ -23,7 +23,7 @@ import numpy as np
 
 from thresher._terms import capabilities
 from thresher.functions import LinearFunction
-from thresher.solvers._states import present
+from thresher.solvers._states import added
 from thresher.solvers._system import whole_hessian
 from thresher.solvers._working_set import descend_matrix
 from thresher.solvers.base import Chunk, Problem, Solver, precisions
@@ -132,20 +132,8 @@ class SummedNewton(Solver):
 
     def merge(self, problem: Problem, states: Any, base: NewtonSums, weights: Any) -> NewtonSums:
         """Sums are added, as those of :class:`DirectLeastSquares` are."""
-        states, shares = present(states, weights)
-        masses = np.array([s.mass - base.mass for s in states])
-        learned = masses > 0.0
-        total, share = float(masses[learned].sum()), float(shares[learned].sum())
-        value, gradient, hessian = base.value, base.gradient.copy(), base.hessian.copy()
-        for k in np.flatnonzero(learned):
-            factor = (shares[k] / share) * (total / masses[k])
-            value += factor * (states[k].value - base.value)
-            gradient += factor * (states[k].gradient - base.gradient)
-            hessian += factor * (states[k].hessian - base.hessian)
-        step = base.step + sum(s.step - base.step for s in states)
-        return self.copy(base)._replace(
-            value=value, gradient=gradient, hessian=hessian, mass=base.mass + total, step=step
-        )
+        sums = added(states, base, weights, ("value", "gradient", "hessian"), "mass")
+        return self.copy(base)._replace(**sums)
 
 
 class _Step(NamedTuple):

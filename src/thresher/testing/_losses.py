@@ -64,6 +64,8 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None, seed: int = 0
             if "dual_step" in caps:
                 require("conjugate" in caps, f"{name}: dual_step needs its conjugate to be given")
                 _check_dual_step(loss, name, y, rng)
+            if "kinks" in caps:
+                _check_kinks(loss, name, y, points)
         except (OverflowError, ZeroDivisionError) as error:
             raise AssertionError(f"{name}: raises {error!r} at y={y}") from error
     if "link" in caps:
@@ -200,6 +202,23 @@ def _check_dual_step(loss: Any, name: str, y: float, rng: np.random.Generator) -
         )
 
 
+def _check_kinks(loss: Any, name: str, y: float, points: np.ndarray) -> None:
+    """Lines through the kinks, from the slope before the first of them, are the loss."""
+    places, rises = (np.array(part) for part in zip(*loss.kinks(y), strict=True))
+    require(np.all(np.diff(places) >= 0.0), f"{name}: kinks({y}) are not in increasing order")
+    require(np.all(rises >= 0.0), f"{name}: a slope falls at a kink, kinks({y}) = {loss.kinks(y)}")
+    before = float(places[0]) - 1.0 - abs(float(places[0]))
+    start, slope = loss.value(y, before), loss.deriv(y, before)
+    for p in (*points, *places, *(far * e for e in _EXTREME for far in (-1.0, 1.0))):
+        line = start + slope * (p - before) + float(rises @ np.maximum(p - places, 0.0))
+        value = loss.value(y, float(p))
+        slack = 1e-9 * (1.0 + abs(value) + abs(slope * p))
+        require(
+            abs(value - line) <= slack,
+            f"{name}: value({y}, {p}) = {value}, but by its kinks {line}",
+        )
+
+
 def _check_link(loss: Any, name: str) -> None:
     points = [-1e8, -1e3, *np.linspace(-8.0, 8.0, 65), 1e3, 1e8]
     try:
@@ -233,6 +252,14 @@ def _duals(loss, y, p, out):
 
 
 @njit(cache=True)
+def _all_kinks(loss, y, p, out):
+    for i in range(p.size):
+        for place, rise in loss.kinks(y[i]):
+            out[0, i] += place
+            out[1, i] += rise
+
+
+@njit(cache=True)
 def _links(loss, y, p, out):
     for i in range(p.size):
         out[i] = loss.link(p[i])
@@ -250,5 +277,7 @@ def _check_compiled_loss(
         kernels.append((_duals, (2, y.size)))
     if "link" in caps:
         kernels.append((_links, y.shape))
+    if "kinks" in caps:
+        kernels.append((_all_kinks, (2, y.size)))
     for kernel, shape in kernels:
         same_compiled(kernel, shape, name, loss, y, p)

@@ -504,6 +504,7 @@ def _estimator(schema: Schema, task: str, how: Training) -> Any:
     params = {"random_state": how.seed, **_own_params(estimator, task, how)}
     params.setdefault("scale", schema.is_table or schema.layout == "dense")
     estimator.set_params(**params)
+    estimator.name_features(schema.feature_names())
     if how.tuning is not None:
         how.tuning.check(estimator, task, how.every is not None or how.resume)
     return estimator

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from thresher.views.charts.shapes import Bars, Chart, Heatmap, Line, Parallel, Points
+from thresher.views.charts.shapes import Bars, Chart, Heatmap, Line, Parallel, Picture, Points
 from thresher.views.charts.style import GREY, OKABE_ITO, needed, style
 
 __all__ = ["drawn", "embedded"]
@@ -204,6 +204,24 @@ def _parallel(figure: Any, layer: Parallel) -> None:
     figure.grid.grid_line_color = None
 
 
+def _picture(figure: Any, layer: Picture) -> None:
+    models = needed("bokeh.models")
+    height, width, _ = layer.pixels.shape
+    opaque = np.full((height, width, 1), 255, np.uint8)
+    pixels = np.concatenate([layer.pixels, opaque], axis=2)[::-1]  # Bokeh begins at the bottom
+    packed = np.ascontiguousarray(pixels).view(np.uint32).reshape(height, width)
+    figure.image_rgba(image=[packed], x=0, y=0, dw=1, dh=1)
+    figure.x_range, figure.y_range = models.Range1d(0, 1), models.Range1d(0, 1)
+    places = [place for place, _ in layer.names]
+    figure.xaxis.ticker = models.FixedTicker(ticks=places)
+    figure.xaxis.major_label_overrides = {place: plain(name) for place, name in layer.names}
+    figure.xaxis.major_label_orientation = 1.1
+    figure.yaxis.major_tick_line_color = figure.yaxis.minor_tick_line_color = None
+    figure.yaxis.major_label_text_font_size = "0pt"
+    figure.grid.grid_line_color = None
+
+
 _DRAW: dict[type, Any] = {
     Line: _line, Points: _points, Bars: _bars, Heatmap: _heatmap, Parallel: _parallel,
+    Picture: _picture,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Bars", "Chart", "Heatmap", "Line", "Parallel", "Points", "thinned"]
+__all__ = ["Bars", "Chart", "Heatmap", "Line", "Parallel", "Picture", "Points", "thinned"]
 
 MOST_POINTS = 500
 
@@ -72,6 +72,18 @@ class Parallel:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """Pixels, the first row at the top, and names below or beside them.
+
+    ``pixels`` are bytes of shape (height, width, 3); ``names`` pairs of a place along the width, 0
+    to 1, and a text.
+    """
+
+    pixels: np.ndarray
+    names: Sequence[tuple[float, str]] = ()
+
+
+@dataclass(frozen=True)
 class Chart:
     """A figure with its title, what it says (caption) and what is seen (alt)."""
 
@@ -79,7 +91,9 @@ class Chart:
     title: str
     caption: str
     alt: str
-    layers: Sequence[Line | Points | Bars | Heatmap | Parallel] = field(default_factory=tuple)
+    layers: Sequence[Line | Points | Bars | Heatmap | Parallel | Picture] = field(
+        default_factory=tuple
+    )
     x: str = ""
     y: str = ""
     log_x: bool = False
@@ -97,6 +111,8 @@ class Chart:
                 return 110 + 22 * len(layer.names)
             if isinstance(layer, Heatmap):
                 return max(320, 120 + 26 * len(layer.names))
+            if isinstance(layer, Picture):
+                return 520
         return 360 if self.wide else 320
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from thresher._files import output_file
-from thresher.views.charts.shapes import Bars, Chart, Heatmap, Line, Parallel, Points
+from thresher.views.charts.shapes import Bars, Chart, Heatmap, Line, Parallel, Picture, Points
 from thresher.views.charts.style import GREY, OKABE_ITO, needed, style
 
 __all__ = ["drawn", "pictures", "write_pdf", "write_png"]
@@ -213,6 +213,14 @@ def _parallel(ax: Any, layer: Parallel) -> None:
     ax.set_ylim(-0.05, 1.05)
 
 
+def _picture(ax: Any, layer: Picture) -> None:
+    ax.imshow(layer.pixels, extent=(0, 1, 0, 1), aspect="auto", interpolation="nearest")
+    places, names = [place for place, _ in layer.names], [_plain(name) for _, name in layer.names]
+    ax.set_xticks(places, names, size=7, rotation=60, ha="right")
+    ax.set_yticks([])
+
+
 _DRAW: dict[type, Any] = {
     Line: _line, Points: _points, Bars: _bars, Heatmap: _heatmap, Parallel: _parallel,
+    Picture: _picture,
 }  # fmt: skip

@@ -36,12 +36,12 @@ def have(package: str) -> bool:
     return find_spec(package) is not None
 
 
-def needed(module: str) -> Any:
+def needed(module: str, extra: str = "report") -> Any:
     """An optional module, or an error that says how to get it."""
     try:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
         raise ImportError(
-            f'{package} is not installed: pip install "thresher[report]" ({error})'
+            f'{package} is not installed: pip install "thresher[{extra}]" ({error})'
         ) from None

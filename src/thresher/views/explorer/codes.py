@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +21,13 @@ from numba import njit
 from thresher._random import generator
 from thresher.data.errors import DataError
 
-__all__ = ["MISSING", "OTHER", "CodedColumn", "as_matrix", "code_column", "code_numbers",
-           "code_table"]  # fmt: skip
+__all__ = ["MISSING", "OTHER", "TOGETHER", "CodedColumn", "Feature", "as_matrix", "code_column",
+           "code_numbers", "code_table", "features_of"]  # fmt: skip
 
 MISSING = 255
 OTHER = 254  # of a category: any but the most frequent
 _SAMPLE = 50_000  # values from which quantiles are taken
+TOGETHER = 64  # columns that are one job of a thread
 _STEPS = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
@@ -40,16 +43,37 @@ class CodedColumn:
         Of numbers: the quantiles between ranks.  Empty for categories.
     values : tuple of str
         Of categories: the values in the order of their codes.  Empty for numbers.
+    unusual : array of uint8 or None, default=None
+        Where a code stands for several rows: the farthest from the middle, or the rarest, of
+        theirs.  None: a code is that of one row.
     """
 
     name: str
     codes: np.ndarray
     cuts: np.ndarray
     values: tuple[str, ...] = ()
+    unusual: np.ndarray | None = None
 
     @property
     def is_category(self) -> bool:
         return bool(self.values)
+
+    @property
+    def extremes(self) -> np.ndarray:
+        """What a cell shows at its most unusual."""
+        return self.codes if self.unusual is None else self.unusual
+
+    def same_codes(self, cells: pa.ChunkedArray) -> np.ndarray:
+        """Other cells of this column by the same cuts or values; new values are among the rest."""
+        if not self.is_category:
+            values = _as_numbers(cells)
+            if values is None or not self.cuts.size:
+                return np.full(len(cells), MISSING, np.uint8)
+            return _ranks(np.ascontiguousarray(values, np.float64), self.cuts)
+        words, places = _distinct(_as_words(self.name, cells))
+        known = {word: code for code, word in enumerate(self.values)}
+        code_of = np.array([known.get(str(word), OTHER) for word in words] + [MISSING], np.uint8)
+        return code_of[places]
 
     def meaning(self, code: int) -> str:
         """A code as text: the category, or about which number."""
@@ -62,23 +86,36 @@ class CodedColumn:
 
 def code_table(table: pa.Table, threads: int = 1) -> list[CodedColumn]:
     """All columns of a table as bytes."""
+    names = table.column_names
+
+    def coded(start: int) -> list[CodedColumn]:
+        return [code_column(name, table[name]) for name in names[start : start + TOGETHER]]
+
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda name: code_column(name, table[name]), table.column_names))
+        return list(chain.from_iterable(pool.map(coded, range(0, len(names), TOGETHER))))
 
 
 def code_column(name: str, cells: pa.ChunkedArray) -> CodedColumn:
     """A column as bytes: text and booleans are categories, everything else is a number."""
+    values = _as_numbers(cells)
+    if values is None:
+        return _code_words(name, _as_words(name, cells))
+    return code_numbers(name, values)
+
+
+def _as_numbers(cells: pa.ChunkedArray) -> np.ndarray | None:
+    """Numbers and times as float64, NaN for missing ones; None for everything else."""
     kind = cells.type
     if pa.types.is_null(kind):
-        return code_numbers(name, np.full(len(cells), np.nan))
+        return np.full(len(cells), np.nan)
     if pa.types.is_temporal(kind):
         width = pa.int32() if kind.bit_width == 32 else pa.int64()
         cells = pc.cast(pc.cast(cells, width), pa.float64())
     elif pa.types.is_decimal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         cells = pc.cast(cells, pa.float64(), safe=False)
     else:
-        return _code_words(name, _as_words(name, cells))
-    return code_numbers(name, np.asarray(pc.fill_null(cells, float("nan"))))
+        return None
+    return np.asarray(pc.fill_null(cells, float("nan")))
 
 
 def code_numbers(name: str, values: np.ndarray) -> CodedColumn:
@@ -89,8 +126,8 @@ def code_numbers(name: str, values: np.ndarray) -> CodedColumn:
     if known.size > _SAMPLE:
         known = known[generator(0, 27).integers(0, known.size, _SAMPLE)]
     # Quantiles are values that occur: between infinite ones there is nothing to interpolate.
-    shares = np.arange(1, 255) / 255
-    cuts = np.quantile(known, shares, method="inverted_cdf").astype(np.float64)
+    places = -(-np.arange(1, 255) * known.size // 255) - 1
+    cuts = np.sort(known)[places].astype(np.float64)
     return CodedColumn(name, _ranks(np.ascontiguousarray(values, np.float64), cuts), cuts)
 
 
@@ -105,11 +142,7 @@ def _as_words(name: str, cells: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _code_words(name: str, cells: pa.ChunkedArray) -> CodedColumn:
     """Categories by frequency; of equally frequent ones the first in the alphabet comes first."""
-    encoded = pc.dictionary_encode(cells).combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):  # no or several chunks, by the version of Arrow
-        encoded = pa.concat_arrays(encoded.chunks)
-    words = np.array(encoded.dictionary.to_pylist(), dtype=object)
-    places = np.asarray(pc.fill_null(encoded.indices, -1)).astype(np.int64)
+    words, places = _distinct(cells)
     counts = np.bincount(places[places >= 0], minlength=words.size)
     by_frequency = sorted(range(words.size), key=lambda k: (-counts[k], words[k]))
     code_of = np.full(words.size + 1, MISSING, np.uint8)  # the last is that of -1
@@ -118,6 +151,15 @@ def _code_words(name: str, cells: pa.ChunkedArray) -> CodedColumn:
     if not values:
         return CodedColumn(name, np.full(places.size, MISSING, np.uint8), np.empty(0))
     return CodedColumn(name, code_of[places], np.empty(0), values)
+
+
+def _distinct(cells: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct words, and for each cell the place of its own; -1: missing."""
+    encoded = pc.dictionary_encode(cells).combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):  # no or several chunks, by the version of Arrow
+        encoded = pa.concat_arrays(encoded.chunks)
+    words = np.array(encoded.dictionary.to_pylist(), dtype=object)
+    return words, np.asarray(pc.fill_null(encoded.indices, -1)).astype(np.int64)
 
 
 @njit(cache=True, nogil=True)
@@ -148,24 +190,40 @@ def _ends_of_equal(cuts):
     return out
 
 
-def as_matrix(
-    columns: Sequence[CodedColumn], most_values: int = 8
-) -> tuple[np.ndarray, np.ndarray]:
-    """What rows are ordered by, and the column of each feature.
+class Feature(NamedTuple):
+    """What a column is to an order: its ranks, or whether it has this code."""
 
-    Numbers are ranks from 0 to 1, NaN if missing; frequent categories are 0 and 1.  A value that
-    occurs once says nothing about neighbours, so a column of names has no part in it.
+    column: int
+    code: int | None
+
+
+def features_of(columns: Sequence[CodedColumn], most_values: int = 8) -> list[Feature]:
+    """What rows are ordered by: numbers, and the frequent values of categories.
+
+    A value that occurs once says nothing about neighbours, so a column of names has no part in it.
     """
-    parts, owners = [], []
+    found: list[Feature] = []
     for j, column in enumerate(columns):
         if not column.is_category:
-            rank = column.codes.astype(np.float32) / np.float32(254)
-            features = [np.where(column.codes == MISSING, np.float32(np.nan), rank)]
+            found.append(Feature(j, None))
+            continue
+        counts = np.bincount(column.codes, minlength=256)
+        codes = [c for c in range(min(len(column.values), most_values)) if counts[c] > 1]
+        found += [Feature(j, c) for c in codes]
+    return found
+
+
+def as_matrix(codes: Sequence[np.ndarray], features: Sequence[Feature]) -> np.ndarray:
+    """The features of rows, from the codes of each column.
+
+    Numbers are ranks from 0 to 1, NaN if missing; frequent categories are 0 and 1.
+    """
+    out = np.zeros((codes[0].size, max(len(features), 1)), np.float32)
+    for k, (column, code) in enumerate(features):
+        cells = codes[column]
+        if code is None:
+            rank = cells.astype(np.float32) / np.float32(254)
+            out[:, k] = np.where(cells == MISSING, np.float32(np.nan), rank)
         else:
-            counts = np.bincount(column.codes, minlength=256)
-            codes = [c for c in range(min(len(column.values), most_values)) if counts[c] > 1]
-            features = [(column.codes == c).astype(np.float32) for c in codes]
-        parts += features
-        owners += [j] * len(features)
-    empty = np.zeros((columns[0].codes.size, 1), np.float32)
-    return np.column_stack(parts) if parts else empty, np.array(owners, dtype=np.int64)
+            out[:, k] = cells == code
+    return out

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.utils.validation import check_is_fitted
 
 from thresher._threads import cores
 from thresher.data import DataError, DataSet, open_data
@@ -16,15 +17,18 @@ from thresher.data.errors import nearest
 from thresher.data.record_batches import record_batches
 from thresher.orderings.row_ordering import RowOrdering
 from thresher.training import Model
+from thresher.views.explorer.beside import Crowd, place_beside
+from thresher.views.explorer.codes import CodedColumn
+from thresher.views.explorer.orders import RowOrder
 from thresher.views.explorer.page import write_page
 from thresher.views.explorer.picture import draw_picture, write_picture
 from thresher.views.explorer.reading import Read, read_table
 from thresher.views.explorer.server import Server
 from thresher.views.explorer.session import Session
 
-__all__ = ["explore", "open_session", "plot_ordering", "serve"]
+__all__ = ["MEMORY", "explore", "open_session", "plot_ordering", "serve"]
 
-_MEMORY = 4 << 30
+MEMORY = 4 << 30
 
 
 def explore(
@@ -38,7 +42,7 @@ def explore(
     png: str | Path | None = None,
     browser: bool = True,
     port: int = 0,
-    memory: int = _MEMORY,
+    memory: int = MEMORY,
     **options: Any,
 ) -> None:
     """Show a table as one heat map, rows and columns in an order with neighbours alike.
@@ -65,7 +69,8 @@ def explore(
     port : int, default=0
         Of the page; 0: any that is free.
     memory : int, default=4 GiB
-        Bytes; of a larger table every second, fourth, ... row is read.
+        Bytes; of a larger table every second, fourth, ... row is kept and ordered, and the others
+        are placed beside these.
     **options : as :func:`thresher.open_data` takes them
 
     Examples
@@ -87,7 +92,31 @@ def explore(
 
 
 def plot_ordering(ordering: RowOrdering, X: Any, ax: Any = None) -> Any:
-    """The rows that an ordering was fitted to, in its order, on axes of Matplotlib."""
+    """Draw the rows that an ordering was fitted to, in its order, as a heat map.
+
+    Parameters
+    ----------
+    ordering : fitted RowOrdering
+    X : array, frame or sparse matrix
+        The rows that the order was fitted to.
+    ax : Matplotlib axes or None, default=None
+        None: new ones.
+
+    Returns
+    -------
+    ax : Matplotlib axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher import RowOrdering
+    >>> from thresher.views import plot_ordering
+    >>> X = np.random.default_rng(0).random((30, 4))
+    >>> ax = plot_ordering(RowOrdering(random_state=0).fit(X), X)
+    >>> ax.images[0].get_array().shape
+    (30, 4, 3)
+    """
+    check_is_fitted(ordering)
     return draw_picture(open_session(X, ordering=ordering), ax)
 
 
@@ -106,7 +135,7 @@ def open_session(
     model: Model | None = None,
     ordering: RowOrdering | None = None,
     ignore: Collection[str] = (),
-    memory: int = _MEMORY,
+    memory: int = MEMORY,
     say: Callable[[str], Any] = lambda line: None,
     **options: Any,
 ) -> Session:
@@ -125,10 +154,20 @@ def open_session(
         say("scoring")
         scores = _scores(model, model.open(data, **options), read)
     say(f"ordering {read.table.num_rows:,} rows")
+    kept = read.table.drop_columns(list(ignore))
+    given = ordering is not None and hasattr(ordering, "order_")
+
+    def rest(columns: Sequence[CodedColumn], rows: RowOrder) -> Crowd:
+        say(f"placing the other {read.n_rows - read.table.num_rows:,} rows")
+        return place_beside(
+            record_batches(opened), columns, rows, read.stride, read.n_rows, say
+        )  # fmt: skip
+
     return Session(
-        read.table.drop_columns(list(ignore)), None if goal is None else goal.name, scores,
+        kept, None if goal is None else goal.name, scores,
         ordering or RowOrdering(random_state=0, n_jobs=-1), title=opened.name,
         stride=read.stride, threads=cores(),
+        rest=rest if read.stride > 1 and kept.num_rows > 2 and not given else None,
     )  # fmt: skip
 
 

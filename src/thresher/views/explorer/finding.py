@@ -12,17 +12,21 @@ __all__ = ["places_of"]
 
 
 def places_of(
-    table: pa.Table, order: np.ndarray, text: str, columns: Sequence[str], after: int, stride: int
+    table: pa.Table, order: np.ndarray, text: str, columns: Sequence[str], after: int, stride: int,
+    owner: np.ndarray | None = None,
 ) -> int | None:  # fmt: skip
     """The first place behind ``after``, round the end, of a row that has the value in a column.
 
-    Text is found by a part of it, capitals aside; a number by its value; "#7" is the row number 7.
+    Text is found by a part of it, capitals aside; a number by its value; "#7" is the row number 7,
+    or the one that it is beside (``owner``).
     """
     found = np.zeros(order.size, bool)
     if text.startswith("#"):
         if not text[1:].isdecimal():
             raise ValueError(f"{text!r} is not the number of a row, like #7")
         row, between = divmod(int(text[1:]) - 1, stride)
+        if owner is not None and 1 <= int(text[1:]) <= owner.size:
+            row, between = int(owner[int(text[1:]) - 1]), 0
         if between or not 0 <= row < order.size:
             return None
         found[row] = True

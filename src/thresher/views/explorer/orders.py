@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -10,22 +11,36 @@ from sklearn.base import clone
 from thresher._random import generator
 from thresher.orderings.column_ordering import ColumnOrdering
 from thresher.orderings.em import Columns
+from thresher.orderings.placing import positions
 from thresher.orderings.row_ordering import RowOrdering
-from thresher.views.explorer.codes import MISSING, CodedColumn, as_matrix
+from thresher.views.explorer.codes import MISSING, CodedColumn, as_matrix, features_of
 
-__all__ = ["by_column", "column_order", "row_order"]
+__all__ = ["RowOrder", "by_column", "column_order", "row_order"]
 
 _CELLS = 2_000_000  # from which columns are ordered
 _MOST_ROWS = 2000
+_MOST_FEATURES = 2000
 _LEARNED_FROM = 20_000  # rows, at least
 
 
-def row_order(
-    columns: Sequence[CodedColumn], ordering: RowOrdering
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with neighbours alike, and the weight of each column.
+class RowOrder(NamedTuple):
+    """Rows in an order, the weight of each column in it, and where other rows would belong.
 
-    An ordering that is fitted already has both.  Weights are learned from the numbers.  Categories
+    ``used`` is the number of columns that had a part in it.  ``places`` takes the codes of each
+    column of these rows; it is None for an order that was given.
+    """
+
+    order: np.ndarray
+    weights: np.ndarray
+    used: int
+    places: Callable[[Sequence[np.ndarray]], np.ndarray] | None = None
+
+
+def row_order(columns: Sequence[CodedColumn], ordering: RowOrdering) -> RowOrder:
+    """Rows with neighbours alike.
+
+    An ordering that is fitted already is taken as it is.  Of more than 2,000 features some at even
+    distances have a part in it.  Weights are learned from the numbers.  Categories
     weigh as the typical number does: steps between equal ones are zero, so weights of their own
     would grow until they alone decide.
     """
@@ -33,26 +48,38 @@ def row_order(
     if hasattr(ordering, "order_"):
         return _given(ordering, n, len(columns))
     if n < 3:
-        return np.arange(n), np.ones(len(columns))
-    matrix, owners = as_matrix(columns)
-    is_word = np.array([columns[j].is_category for j in owners], dtype=bool)
-    if not owners.size or not is_word.any():
+        return RowOrder(np.arange(n), np.ones(len(columns)), len(columns))
+    features = features_of(columns)
+    few = features[:: -(-len(features) // _MOST_FEATURES) or 1]
+    used = len(columns) if len(few) == len(features) else len({f.column for f in few})
+    features = few
+    matrix = as_matrix([column.codes for column in columns], features)
+    is_word = np.array([f.code is not None for f in features], dtype=bool)
+    factors = np.ones(matrix.shape[1])
+    if not is_word.any():
         fitted = clone(ordering).fit(matrix)
-        weights = fitted.weights_[: owners.size]
+        weights = fitted.weights_[: len(features)]
     else:
         weights = _weights(matrix, is_word, ordering)
-        matrix *= weights / np.where(is_word, 1.0, _spreads(matrix))
+        factors = weights / np.where(is_word, 1.0, _spreads(matrix))
+        matrix *= factors
         fitted = clone(ordering).set_params(scale=False, max_iter=1).fit(matrix)
     by_column = np.zeros(len(columns))
-    np.maximum.at(by_column, owners, weights)
-    return fitted.order_, by_column
+    np.maximum.at(by_column, [f.column for f in features], weights)
+
+    def places(codes: Sequence[np.ndarray]) -> np.ndarray:
+        rows = fitted.columns_.scaled(as_matrix(codes, features) * factors, fitted.weights_)
+        return positions(fitted.rows_, rows, guided=True)
+
+    return RowOrder(fitted.order_, by_column, used, places)
 
 
-def _given(ordering: RowOrdering, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+def _given(ordering: RowOrdering, rows: int, columns: int) -> RowOrder:
     if ordering.order_.size != rows:
         raise ValueError(f"the ordering is of {ordering.order_.size} rows, the table has {rows}")
     has_weights = ordering.weights_.size == columns
-    return ordering.order_, ordering.weights_ if has_weights else np.ones(columns)
+    weights = ordering.weights_ if has_weights else np.ones(columns)
+    return RowOrder(ordering.order_, weights, columns)
 
 
 def _weights(matrix: np.ndarray, is_word: np.ndarray, ordering: RowOrdering) -> np.ndarray:

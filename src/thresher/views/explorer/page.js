@@ -20,7 +20,6 @@ const high = () => Math.max(map.clientHeight, 1);
 const placeAt = (y) => Math.floor(view.top + (y / high()) * view.rows);
 const columnAt = (x) => Math.floor(view.left + ((x - inset()) / wide()) * view.cols);
 const yOf = (place) => ((place - view.top) / view.rows) * high();
-const inside = (v, low, top) => Math.max(low, Math.min(v, top));
 
 function settle() {
   const n = about.rows, d = about.columns.length;
@@ -251,9 +250,14 @@ function legend() {
 
 function described() {
   document.title = $("title").textContent = about.title;
-  const every = about.stride > 1 ? `, one row in ${about.stride} of a larger file` : "";
+  const every = about.placed
+    ? `, one in ${about.stride} of ${about.placed.toLocaleString()}: the others are placed beside them,`
+      + " and their cells show all; values, summaries and tables are of the ordered ones, labels of all"
+    : about.stride > 1 ? `, one row in ${about.stride} of a larger file` : "";
+  const some = about.ordered_by < about.columns.length
+    ? `; rows are ordered by ${about.ordered_by.toLocaleString()} of the columns` : "";
   const coarse = source.first ? `; the finest cell is ${2 ** source.first} rows` : "";
-  say(`${about.rows.toLocaleString()} rows, ${about.columns.length.toLocaleString()} columns${every}${coarse}`);
+  say(`${about.rows.toLocaleString()} rows, ${about.columns.length.toLocaleString()} columns${every}${some}${coarse}`);
   $("order").replaceChildren(...about.orders.map((name) => new Option(name, name)));
   $("order").value = about.order;
   $("names").replaceChildren(...about.columns.slice(0, 1000).map((c) => new Option(c.name)));
@@ -269,7 +273,7 @@ function dragged() {
 
 async function chosenChanged() {
   redraw();
-  if (!ranges.length || !source.isLive) {
+  if (!ranges.length) {
     $("size").textContent = "Nothing is selected.";
     $("differs").replaceChildren();
   } else {
@@ -296,7 +300,7 @@ async function keep(name, kept) {
 
 async function scatter() {
   const numbers = ["x", "y"].map((id) => about.columns.findIndex((c) => c.name === $(id).value));
-  if (!source.isLive || numbers.includes(-1)) return;
+  if (numbers.includes(-1)) return;
   const bytes = await source.bytes("/points", { x: numbers[0], y: numbers[1], ranges });
   const canvas = $("points"), context = canvas.getContext("2d"), n = bytes.length / 3;
   context.clearRect(0, 0, canvas.width, canvas.height);
@@ -469,7 +473,7 @@ function connect() {
     for (const [k, piece] of pieces().entries()) await keep(`cluster ${k + 1}`, [piece]);
   });
   if (!source.isLive) {
-    for (const id of ["chosen", "clusters", "scatter", "finder", "select"]) $(id).hidden = true;
+    for (const id of ["csv", "parquet", "finder"]) $(id).hidden = true;
     for (const id of ["order", "layer"]) $(id).disabled = true;
   }
 }
@@ -482,7 +486,7 @@ async function begin() {
   $("y").value = about.columns[Math.min(1, about.columns.length - 1)].name;
   connect();
   settle();
-  if (source.isLive) await scatter();
+  await scatter();
 }
 
 attempt(begin());

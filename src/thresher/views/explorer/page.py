@@ -15,9 +15,12 @@ from thresher.views.explorer.colours import colour_tables
 from thresher.views.explorer.session import Session
 from thresher.views.explorer.window import Window
 
-__all__ = ["MOST_BYTES", "live_page", "policy", "write_page"]
+__all__ = ["MOST_BYTES", "framed_page", "live_page", "policy", "write_page"]
 
 MOST_BYTES = 20_000_000  # of the cells in a page without a server
+_MOST_NUMBERS = 1_000_000  # of rows, in such a page
+_MOST_CLUSTERS = 12
+_CODES, _MOST_CUTS = 254, 500_000  # of numbers; of very many columns only some quantiles are told
 
 
 def policy(nonce: str) -> str:
@@ -34,6 +37,13 @@ def live_page(nonce: str) -> str:
     return _filled(nonce, "null")
 
 
+def framed_page() -> str:
+    """The page in a frame of another, through which it asks; nothing of it may be fetched."""
+    safe = policy("page").replace("connect-src 'self'; ", "").replace("frame-ancestors 'none'", "")
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{safe}">'
+    return _filled("page", '"parent"').replace("<head>", f"<head>{meta}", 1)
+
+
 def write_page(session: Session, path: str | Path, most_bytes: int = MOST_BYTES) -> int:
     """A page that needs no server; returns the rows that share its finest cell."""
     level = _finest_level(session, most_bytes)
@@ -45,8 +55,11 @@ def write_page(session: Session, path: str | Path, most_bytes: int = MOST_BYTES)
             [_packed(session.side(s, k, 0, session.pyramid.rows(k))) for k in range(level, depth)]
             for s in range(len(session.sides))
         ],
+        "order": _packed(_numbers(session)),
+        "clusters": {k: session.cuts(k) for k in range(2, _MOST_CLUSTERS + 1)},
+        "ranks_per_cut": (every := -(-_CODES * len(session.columns) // _MOST_CUTS)),
         "cuts": [
-            [] if c.is_category else [float(f"{v:.4g}") for v in np.nan_to_num(c.cuts)]
+            [] if c.is_category else [float(f"{v:.4g}") for v in np.nan_to_num(c.cuts[::every])]
             for c in (session.columns[j] for j in session.column_order)
         ],
     }
@@ -56,6 +69,13 @@ def write_page(session: Session, path: str | Path, most_bytes: int = MOST_BYTES)
     with atomic_file(path) as file:
         file.write(page.encode())
     return int(2**level)
+
+
+def _numbers(session: Session) -> bytes:
+    """The rows' numbers in the file, from 1, in their order; nothing where they are too many."""
+    if session.order.size > _MOST_NUMBERS:
+        return b""
+    return (session.order * session.stride + 1).astype("<u4").tobytes()
 
 
 def _level_cells(session: Session, level: int) -> bytes:

@@ -9,20 +9,22 @@ import numpy as np
 
 from thresher._files import atomic_file
 from thresher.views.charts.style import needed
+from thresher.views.explorer.codes import MISSING
 from thresher.views.explorer.colours import colour_tables
 from thresher.views.explorer.session import Session
 from thresher.views.explorer.window import Window
 
-__all__ = ["draw_picture", "map_colours", "write_picture"]
+__all__ = ["draw_picture", "map_colours", "picture_with_sides", "write_picture"]
 
 _MOST_ROWS, _MOST_COLUMNS = 2000, 2000
 _MOST_NAMES = 80
+_STRIP, _GAP = 24, 2  # pixels
 
 
-def map_colours(session: Session) -> np.ndarray:
-    """Red, green and blue of the whole map, of at most 2000 rows and columns of cells."""
+def map_colours(session: Session, rows: int = _MOST_ROWS) -> np.ndarray:
+    """Red, green and blue of the whole map, of at most so many rows, 2000 columns of cells."""
     pyramid, order = session.pyramid, session.column_order
-    level = pyramid.level_of(_MOST_ROWS)
+    level = pyramid.level_of(rows)
     step = -(-order.size // _MOST_COLUMNS)
     window = Window(level, 0, pyramid.rows(level), 0, order.size, step)
     width = -(-order.size // step)
@@ -34,6 +36,44 @@ def map_colours(session: Session) -> np.ndarray:
         kind = "category" if all(column.is_category for column in group) else "number"
         out[:, k] = tables[kind][cells[k]]
     return out
+
+
+def picture_with_sides(
+    session: Session, rows: int = 400, width: int = 400
+) -> tuple[np.ndarray, list[tuple[float, str]]]:  # fmt: skip
+    """The map with the target and the scores beside it, and the names along its width.
+
+    Bytes of at most about these rows and columns; places of the names are from 0 to 1.
+    """
+    level = session.pyramid.level_of(rows)
+    cells = map_colours(session, rows)
+    times = max(1, width // cells.shape[1])
+    gap = np.full((cells.shape[0], _GAP, 3), 255, np.uint8)
+    parts, names, at = [], [], 0
+    for number, side in enumerate(session.sides):
+        parts += [_strip(session, number, level), gap]
+        names.append((at + _STRIP / 2, side.name))
+        at += _STRIP + _GAP
+    parts.append(np.repeat(cells, times, axis=1))
+    order = session.column_order
+    if order.size <= _MOST_NAMES:
+        names += [(at + (k + 0.5) * times, session.columns[j].name) for k, j in enumerate(order)]
+    pixels = np.concatenate(parts, axis=1)
+    return pixels, [(place / pixels.shape[1], name) for place, name in names]
+
+
+def _strip(session: Session, number: int, level: int) -> np.ndarray:
+    """Beside the map: the colour of a mean, or the shares of classes from left to right."""
+    height = session.pyramid.rows(level)
+    told = np.frombuffer(session.side(number, level, 0, height), np.uint8)
+    tables = colour_tables()
+    if not session.sides[number].is_category:
+        return np.repeat(tables["number"][told][:, None], _STRIP, axis=1)
+    ends = np.cumsum(told.reshape(-1, height).astype(np.int64), axis=0)
+    along = (np.arange(_STRIP) + 0.5) * 255 / _STRIP
+    classes = (ends[:, :, None] <= along).sum(axis=0)
+    colours = np.vstack([tables["category"][: len(ends)], tables["category"][MISSING]])
+    return colours[classes]
 
 
 def draw_picture(session: Session, axes: Any = None) -> Any:

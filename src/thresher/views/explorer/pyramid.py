@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numba import njit
 
-from thresher.views.explorer.codes import MISSING, CodedColumn
+from thresher.views.explorer.codes import MISSING, TOGETHER, CodedColumn
 
 __all__ = ["LAYERS", "Pyramid", "build_pyramid"]
 
@@ -56,7 +56,7 @@ class Pyramid:
     def cells(self, level: int, layer: str, column: int, start: int, stop: int) -> np.ndarray:
         """Some cells of a column."""
         if level == 0:
-            return self.columns[column].codes[self.order[start:stop]]
+            return self._finest(layer, column, self.order[start:stop])
         return self.levels[layer][level - 1][column, start:stop]
 
     def several(
@@ -66,7 +66,11 @@ class Pyramid:
         if level > 0:
             return self.levels[layer][level - 1][columns, start:stop]
         rows = self.order[start:stop]
-        return np.array([self.columns[j].codes[rows] for j in columns])
+        return np.array([self._finest(layer, j, rows) for j in columns])
+
+    def _finest(self, layer: str, column: int, rows: np.ndarray) -> np.ndarray:
+        found = self.columns[column]
+        return (found.codes if layer == "means" else found.extremes)[rows]
 
     def rows(self, level: int) -> int:
         """Cells of a column."""
@@ -90,16 +94,21 @@ def build_pyramid(columns: list[CodedColumn], order: np.ndarray, threads: int = 
         codes = columns[j].codes[order]
         if columns[j].is_category:
             for k, (modes, rarest) in enumerate(zip(*levels.values(), strict=True), start=1):
-                _category_level(codes, 2**k, modes[j], rarest[j])
+                _category_level(codes, columns[j].extremes[order], 2**k, modes[j], rarest[j])
             return
-        sums, known, extremes = _finest(codes)
+        sums, known = _finest(codes)
+        extremes = codes if columns[j].unusual is None else columns[j].extremes[order]
         for k, (means, far) in enumerate(zip(*levels.values(), strict=True), start=1):
             sums, known, extremes = _halved(sums, known, extremes)
             _number_level(sums, known, n, 2**k, means[j])
             far[j] = np.where(means[j] == MISSING, MISSING, extremes)
 
+    def fill_some(start: int) -> None:
+        for j in range(start, min(start + TOGETHER, len(columns))):
+            fill(j)
+
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(fill, range(len(columns))))
+        list(pool.map(fill_some, range(0, len(columns), TOGETHER)))
     return Pyramid(columns, order, levels)
 
 
@@ -109,7 +118,7 @@ def _finest(codes):
     for i in range(codes.size):
         if codes[i] != MISSING:
             sums[i], known[i] = codes[i], 1
-    return sums, known, codes
+    return sums, known
 
 
 @njit(cache=True, nogil=True)
@@ -139,7 +148,7 @@ def _number_level(sums, known, n, step, means):
 
 
 @njit(cache=True, nogil=True)
-def _category_level(codes, step, modes, rarest):
+def _category_level(codes, unusual, step, modes, rarest):
     counts = np.zeros(256, np.int64)
     for i in range(modes.size):
         start, stop = i * step, min((i + 1) * step, codes.size)
@@ -149,7 +158,7 @@ def _category_level(codes, step, modes, rarest):
             counts[c] += 1
             if c == MISSING:
                 continue
-            last = max(last, int(c))
+            last = max(last, int(c) if unusual[r] == MISSING else int(unusual[r]))
             if counts[c] > most or (counts[c] == most and c < mode):
                 mode, most = c, counts[c]
         if 2 * counts[MISSING] > stop - start:

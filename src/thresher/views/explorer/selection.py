@@ -93,15 +93,20 @@ def exported(table: pa.Table, rows: np.ndarray, kind: str) -> bytes:
     return out.getvalue()
 
 
-def labels(named: Sequence[tuple[str, np.ndarray]], stride: int = 1) -> bytes:
+def labels(
+    named: Sequence[tuple[str, np.ndarray]], stride: int = 1, owner: np.ndarray | None = None
+) -> bytes:  # fmt: skip
     """A CSV file of row numbers, from 1, and the names of the selections that they are in.
 
-    ``stride``: every so-manieth row of the file was read.
+    ``stride``: every so-manieth row of the file was read.  ``owner``: the row that each row of the
+    file is beside, and goes with.
     """
-    numbers = np.concatenate([rows for _, rows in named] or [np.empty(0, np.int64)])
-    names = np.repeat([name for name, _ in named], [rows.size for _, rows in named])
+    parts = [rows * stride if owner is None else np.flatnonzero(np.isin(owner, rows))
+             for _, rows in named]  # fmt: skip
+    numbers = np.concatenate(parts or [np.empty(0, np.int64)])
+    names = np.repeat([name for name, _ in named], [part.size for part in parts])
     by_row = np.argsort(numbers, kind="stable")
-    columns = [pa.array(numbers[by_row] * stride + 1), pa.array(names[by_row].astype(str))]
+    columns = [pa.array(numbers[by_row] + 1), pa.array(names[by_row].astype(str))]
     out = io.BytesIO()
     pa_csv.write_csv(pa.table(columns, names=["row", "label"]), out)
     return out.getvalue()

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from thresher.views.explorer.answers import WRONG, answered
 from thresher.views.explorer.page import live_page, policy
 from thresher.views.explorer.session import Session
-from thresher.views.explorer.window import Window
 
 __all__ = ["Server"]
 
@@ -30,8 +30,6 @@ _HOST = "127.0.0.1"
 _LARGEST = 1 << 20  # bytes of a request
 _GRACE = 3.0  # seconds in which a page that was closed may come back, as it does when reloaded
 _SILENCE = 180.0  # seconds without a beat
-#: what a question that makes no sense may raise: of wrong types, too deep, infinite
-_WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 
 
 class Server:
@@ -120,10 +118,13 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_ours(self.headers.get("X-Token") or in_body):
             self._refuse()
             return
+        if self.path in _LIFE:
+            _LIFE[self.path](self.server.owner)
+            self._answer(200, "application/json", b"null")
+            return
         try:
-            asked = json.loads(body)
-            answer = _ANSWERS[self.path](self.server.owner, asked)
-        except _WRONG as error:
+            answer = answered(self.server.owner.session, self.path, json.loads(body))
+        except WRONG as error:
             self._answer(400, "text/plain; charset=utf-8", str(error).encode())
             return
         if isinstance(answer, bytes):
@@ -164,64 +165,16 @@ def _token_in(body: bytes) -> str:
     """That of a goodbye: a page that closes cannot set headers."""
     try:
         return str(json.loads(body)["token"])
-    except _WRONG:
+    except WRONG:
         return ""
 
 
-def _described(server: Server, asked: Any) -> Any:
-    return server.session.describe()
-
-
-def _window(server: Server, asked: Any) -> bytes:
-    names = ("level", "start", "stop", "first", "last", "step")
-    level, start, stop, first, last, step = (int(asked[name]) for name in names)
-    window = Window(level, start, stop, first, last, step, str(asked["layer"]))
-    return server.session.window(window)
-
-
-def _side(server: Server, asked: Any) -> bytes:
-    return server.session.side(*(int(asked[name]) for name in ("side", "level", "start", "stop")))
-
-
-def _shown(server: Server, asked: Any) -> Any:
-    server.session.show(str(asked["order"]))
-    return server.session.describe()
-
-
-def _found(server: Server, asked: Any) -> Any:
-    column = asked["column"]
-    return server.session.find(str(asked["text"]), column or None, int(asked["after"]))
-
-
-def _beat(server: Server, asked: Any) -> Any:
+def _beat(server: Server) -> None:
     server.heard()
-    return None
 
 
-def _bye(server: Server, asked: Any) -> Any:
+def _bye(server: Server) -> None:
     server.left()
-    return None
 
 
-def _ranges(asked: Any) -> list[tuple[int, int]]:
-    return [(int(start), int(stop)) for start, stop in asked["ranges"]]
-
-
-_ANSWERS: dict[str, Callable[[Server, Any], Any]] = {
-    "/describe": _described,
-    "/window": _window,
-    "/side": _side,
-    "/show": _shown,
-    "/find": _found,
-    "/beat": _beat,
-    "/bye": _bye,
-    "/row": lambda server, asked: server.session.row(int(asked["place"])),
-    "/summary": lambda server, asked: server.session.summary(_ranges(asked)),
-    "/name": lambda server, asked: server.session.name(str(asked["name"]), _ranges(asked)),
-    "/export": lambda server, asked: server.session.export(str(asked["kind"]), _ranges(asked)),
-    "/labels": lambda server, asked: server.session.export_labels(),
-    "/cuts": lambda server, asked: server.session.cuts(int(asked["clusters"])),
-    "/points": lambda server, asked: server.session.points(
-        int(asked["x"]), int(asked["y"]), _ranges(asked)
-    ),
-}
+_LIFE: dict[str, Callable[[Server], None]] = {"/beat": _beat, "/bye": _bye}

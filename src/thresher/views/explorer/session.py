@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 from thresher.orderings.cuts import cut_variance
 from thresher.orderings.row_ordering import RowOrdering
 from thresher.views.explorer import selection
+from thresher.views.explorer.beside import Crowd
 from thresher.views.explorer.codes import (
     MISSING,
     CodedColumn,
@@ -20,7 +21,7 @@ from thresher.views.explorer.codes import (
     code_table,
 )
 from thresher.views.explorer.finding import places_of
-from thresher.views.explorer.orders import by_column, column_order, row_order
+from thresher.views.explorer.orders import RowOrder, by_column, column_order, row_order
 from thresher.views.explorer.pyramid import Pyramid, build_pyramid
 from thresher.views.explorer.window import Window, cut_out
 
@@ -48,6 +49,9 @@ class Session:
     stride : int, default=1
         Every so-manieth row of the file is in the table.
     threads : int, default=1
+    rest : callable or None, default=None
+        Given the columns and the order, where all other rows of the file belong
+        (``thresher.views.explorer.beside``).
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class Session:
         title: str = "table",
         stride: int = 1,
         threads: int = 1,
+        rest: Callable[[Sequence[CodedColumn], RowOrder], Crowd] | None = None,
     ):
         self.table, self.title, self.stride, self.threads = table, title, stride, threads
         if target is not None and target not in table.column_names:
@@ -69,9 +74,11 @@ class Session:
         self.columns = code_table(shown, threads)
         self.target = None if target is None else code_column(target, table[target])
         self.scores = None if scores is None else code_numbers("score", scores)
-        similar, self.weights = row_order(
-            self.columns, ordering or RowOrdering(random_state=0, n_jobs=threads)
-        )
+        found = row_order(self.columns, ordering or RowOrdering(random_state=0, n_jobs=threads))
+        similar, self.weights, self.ordered_by = found.order, found.weights, found.used
+        crowd = None if rest is None else rest(self.columns, found)
+        self.shown = self.columns if crowd is None else crowd.columns
+        self.owner = None if crowd is None else crowd.owner
         self.orders = {_SIMILAR: similar, _FILE: np.arange(similar.size)}
         for side in self.sides:
             self.orders[f"by {side.name}"] = by_column(side, similar)
@@ -93,7 +100,7 @@ class Session:
             if order not in self.orders:
                 self.orders[order] = self._sorted_by(order)
             rows = self.orders[order]
-            self.pyramid: Pyramid = build_pyramid(self.columns + self.sides, rows, self.threads)
+            self.pyramid: Pyramid = build_pyramid(self.shown + self.sides, rows, self.threads)
             self.order_name = order
 
     def _sorted_by(self, order: str) -> np.ndarray:
@@ -115,6 +122,8 @@ class Session:
         ]  # fmt: skip
         return {
             "title": self.title, "rows": int(self.order.size), "stride": self.stride,
+            "ordered_by": self.ordered_by,
+            "placed": 0 if self.owner is None else int(self.owner.size),
             "depth": self.pyramid.depth, "columns": columns, "order": self.order_name,
             "orders": [*self.orders],
             "sides": [{"name": s.name, "kind": "category" if s.is_category else "number",
@@ -158,7 +167,9 @@ class Session:
     def find(self, text: str, column: str | None, after: int) -> int | None:
         """The next place, round the end, of a row with this value, or of the row "#number"."""
         columns = [column] if column is not None else self.table.column_names
-        return places_of(self.table, self.order, text, columns, after, self.stride)
+        return places_of(
+            self.table, self.order, text, columns, after, self.stride, self.owner
+        )  # fmt: skip
 
     def points(self, x: int, y: int, ranges: Sequence[Sequence[int]]) -> bytes:
         """For a scatter plot: codes of two columns of some rows, and whether they are selected."""
@@ -188,7 +199,7 @@ class Session:
 
     def export_labels(self) -> bytes:
         """Row numbers and the names of the selections that they are in."""
-        return selection.labels([*self.named.items()], self.stride)
+        return selection.labels([*self.named.items()], self.stride, self.owner)
 
     def cuts(self, clusters: int) -> list[int]:
         """Places where clusters of neighbours begin, to be moved by hand."""

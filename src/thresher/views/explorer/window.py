@@ -13,6 +13,7 @@ from thresher.views.explorer.pyramid import LAYERS, Pyramid
 __all__ = ["MOST_CELLS", "Window", "cut_out"]
 
 MOST_CELLS = 1 << 24
+_MOST_IN_A_CELL = 8  # columns: neighbours are alike, and a step must not take longer for more
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Window:
 def cut_out(pyramid: Pyramid, columns: np.ndarray, window: Window) -> np.ndarray:
     """The bytes of shape (columns shown, rows shown), clipped to what there is.
 
-    Columns that share a cell show the mean of their numbers, or the first of them if none has
-    numbers.
+    Columns that share a cell show the mean of their numbers, of eight of them at even distances if
+    there are more, or the first of them if none has numbers.
     """
     if window.layer not in LAYERS:
         raise ValueError(f"layer must be one of {', '.join(LAYERS)}, got {window.layer!r}")
@@ -59,6 +60,7 @@ def cut_out(pyramid: Pyramid, columns: np.ndarray, window: Window) -> np.ndarray
     for k in range(width):
         group = columns[first + k * window.step : min(first + (k + 1) * window.step, last)]
         numbers = group[~pyramid.is_category[group]]
+        numbers = numbers[:: -(-numbers.size // _MOST_IN_A_CELL) or 1]
         if numbers.size > 1:
             out[k] = _mean(pyramid.several(window.level, window.layer, numbers, start, stop))
         else:

@@ -16,6 +16,7 @@ from thresher.views.report.clusters import clusters
 from thresher.views.report.evidence import Evidence, gathered
 from thresher.views.report.facts import costs, data, summary, winner
 from thresher.views.report.learning import learning, weights
+from thresher.views.report.ordered import ordered
 from thresher.views.report.page import page
 from thresher.views.report.performance import performance
 from thresher.views.report.refits import Fits
@@ -126,7 +127,8 @@ def sections_of(
         return [section for section in parts if section is not None]
     fits = _fits(found, quick, seconds, on_line)
     sections = [
-        summary(found), data(found), tried(model.training), winner(found), performance(found),
+        summary(found), data(found), ordered(found), tried(model.training), winner(found),
+        performance(found),
         weights(found, fits() if fits is not None and model.has_weights else None),
         learning(found, fits), costs(found), reproduce(model),
     ]  # fmt: skip
