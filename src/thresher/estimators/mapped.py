@@ -12,8 +12,7 @@ from thresher._rows import Rows
 from thresher._seed import seed_from
 from thresher.dimensions import Int
 from thresher.estimators.base import Learner
-from thresher.estimators.fronts import Front, MapFront
-from thresher.estimators.input import matrix_of, refuse_far_rows
+from thresher.estimators.fronts import Front
 from thresher.maps.base import FeatureMap
 from thresher.maps.foreign import Foreign
 from thresher.registry import MAPS
@@ -102,16 +101,4 @@ class MapModel(Learner):
     def learn_front(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, moments: Any = None
     ) -> Front:
-        """Units and map, from the rows that count."""
-        units = self.learn_units(rows, targets, weight, moments)
-        made, X, labels = self.make_map(), matrix_of(rows), self._labels(targets)
-        if units is None and made.needs_units(X):
-            units = self._standard_units(rows, weight, moments)
-        if weight is not None and not np.all(weight > 0.0):
-            kept = np.flatnonzero(weight)
-            X, labels, weight = X[kept], labels[kept], weight[kept]
-        X = X if units is None else units.matrix(X)
-        if made.uses_kernel:
-            refuse_far_rows(X)
-        made.learn_weighted(X, labels, weight)
-        return MapFront(units, made, rows.shape[1])
+        return self.learn_map(self.make_map(), rows, targets, weight, moments)

@@ -58,9 +58,7 @@ class ExactSteps:
         if balance is not None:
             columns, cache = MeanColumns(columns, self._members), None
         if cache is None:
-            cache = self._opened.enter_context(
-                ColumnCache(columns, solver.memory, solver.threads)
-            )
+            cache = self._opened.enter_context(ColumnCache(columns, solver.memory, solver.threads))
         self._cache, self._columns = cache, columns
 
     def __enter__(self) -> ExactSteps:
@@ -75,7 +73,7 @@ class ExactSteps:
         there = np.flatnonzero((hinges.lower < hinges.upper).ravel())
         rows = there % n
         p, lower, upper = (part.ravel()[there] for part in hinges)
-        start = None if before is None else before.start[0].ravel()[there]
+        start: Any = None if before is None else before.start[0].ravel()[there]
         if self._balance is not None:
             room = 2.0 * float((upper - lower).sum()) + 1.0  # never reached: the variable is free
             p, rows = np.append(p, -self._balance), np.append(rows, n)

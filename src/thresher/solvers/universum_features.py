@@ -150,7 +150,7 @@ class FeatureSteps:
         scores = np.empty(self._rows.shape[0])
         predict(self._rows, np.arange(scores.size), w, float(result.function.intercept), scores)
         intercept = float(result.function.intercept)
-        if self._mean is not None:
+        if self._mean is not None and self._balance is not None:
             scores += self._balance
             intercept = float(self._balance - w @ self._mean)
         return Stage(
