@@ -17,7 +17,7 @@ _HOMES = {
         "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
         "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "OneClassMachine",
         "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
-        "SupportVectorClassifier", "SupportVectorRegressor",
+        "SupportVectorClassifier", "SupportVectorRegressor", "UniversumClassifier",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         StochasticKMeans,
         SupportVectorClassifier,
         SupportVectorRegressor,
+        UniversumClassifier,
     )
     from thresher.kernels import (
         RBF,

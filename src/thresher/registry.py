@@ -244,6 +244,7 @@ class LearnerEntry:
     estimators : task -> where its estimator lives
     contestants : its entries in a race; feature maps bring theirs
     losses : names of the losses that it learns with, by task; empty: all of the task
+    partly : whether it learns from rows without labels too, which others refuse
 
     Examples
     --------
@@ -257,6 +258,7 @@ class LearnerEntry:
     estimators: dict[str, str]
     contestants: tuple[Contestant, ...] = ()
     losses: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    partly: bool = False
 
 
 class Learners(Mapping[str, LearnerEntry]):
@@ -387,6 +389,14 @@ LEARNERS = Learners({
         "100,000 rows.",
         {"regression": "thresher.estimators.semiparametric.SemiparametricRegressor"},
         losses={"regression": ("epsilon_insensitive", "least_squares")},
+    ),
+    "universum": LearnerEntry(
+        "classes from few labels, beside rows of no class and rows without a label",
+        "Few rows have labels, and most of the others may belong to no class: learns from all of "
+        "them. Rows without a label have an empty target.",
+        {"classification": "thresher.estimators.universum.UniversumClassifier"},
+        losses={"classification": ("hinge",)},
+        partly=True,
     ),
     "kmeans": LearnerEntry(
         "clusters around centres",

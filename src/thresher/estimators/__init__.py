@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from thresher.estimators.semiparametric import SemiparametricRegressor
     from thresher.estimators.spectral import KernelSpectralClustering
     from thresher.estimators.support import SupportVectorClassifier, SupportVectorRegressor
+    from thresher.estimators.universum import UniversumClassifier
 
 _HOME = {
     "FitEvent": "progress",
@@ -40,6 +41,7 @@ _HOME = {
     "StochasticKMeans": "kmeans",
     "SupportVectorClassifier": "support",
     "SupportVectorRegressor": "support",
+    "UniversumClassifier": "universum",
 }
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "StochasticKMeans",
     "SupportVectorClassifier",
     "SupportVectorRegressor",
+    "UniversumClassifier",
 ]
 
 

@@ -79,6 +79,9 @@ def partly_coded(y: Any, irrelevant: Any = None) -> tuple[np.ndarray, np.ndarray
             "Input y contains NaN, None or empty words only (or rows of no class): all rows are "
             "unlabelled, and no class has a row"
         )
+    if labels.dtype.kind == "f" and np.isinf(labels).any():
+        row = int(np.flatnonzero(known)[np.isinf(labels)][0])
+        raise ValueError(f"Input y contains infinity, in row {row}: that is no label")
     check_labels(labels)
     classes = np.unique(labels)
     codes[known] = codes_of(labels, classes)

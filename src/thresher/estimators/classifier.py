@@ -240,23 +240,26 @@ class Classifier(ClassifierMixin, Learner):
         self, X: Any, codes: np.ndarray, weight: np.ndarray | None, method: str
     ) -> None:
         """Fit the calibrator on scores of rows that each fold's model has not seen."""
-        smallest = int(np.min(np.unique(codes, return_counts=True)[1]))
+        known = np.flatnonzero(codes >= 0)  # all rows, but for learners of partly labelled ones
+        smallest = int(np.min(np.unique(codes[known], return_counts=True)[1]))
         if smallest < 2:
             raise ValueError("calibrate needs at least two rows of every class")
         from sklearn.model_selection import StratifiedKFold
 
         folds = StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
-        scores = np.empty((codes.size, self.function_.outputs))
-        known = self.get_params(deep=False)
+        scores = np.empty((known.size, self.function_.outputs))
+        params = self.get_params(deep=False)
         quiet = {"calibrate": None, "verbose": 0, "callbacks": None, "trace": False}
-        quiet = {name: value for name, value in quiet.items() if name in known}
-        for train, test in folds.split(np.zeros((codes.size, 1)), codes):
+        quiet = {name: value for name, value in quiet.items() if name in params}
+        for _, test in folds.split(np.zeros((known.size, 1)), codes[known]):
             fold: Any = clone(self).set_params(**quiet)
+            train = np.delete(np.arange(codes.size), known[test])
             mine = None if weight is None else weight[train]
             fold.n_features_in_ = X.shape[1]
             fold.fit_codes(X[train], codes[train], self.classes_, mine)
-            scores[test] = fold.function_.scores(X[test])
-        self.calibrator_ = calibration.calibrate(scores, codes, weight, method)
+            scores[test] = fold.function_.scores(X[known[test]])
+        weight = None if weight is None else weight[known]
+        self.calibrator_ = calibration.calibrate(scores, codes[known], weight, method)
 
     def check_targets(self) -> None:
         """ValueError for classes, read from a file, that do not fit the function."""

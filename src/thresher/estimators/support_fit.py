@@ -23,7 +23,7 @@ from thresher.solvers import Status
 from thresher.solvers.dual import DualEvent
 from thresher.solvers.machines import KernelDual
 
-__all__ = ["Fitted", "Rows", "Watch", "duels", "support_function", "together"]
+__all__ = ["Fitted", "Rows", "Unfinished", "Watch", "duels", "support_function", "together"]
 
 _MOMENT = 1.0  # seconds between two lines of progress
 
@@ -81,7 +81,7 @@ class Fitted(NamedTuple):
         return cls(np.zeros(rows), value, np.full(rows, value), status, 0, 0.0)
 
 
-class _Unfinished(NamedTuple):
+class Unfinished(NamedTuple):
     """What a callback can look at while a problem is being solved."""
 
     coef: np.ndarray
@@ -114,11 +114,20 @@ class Watch:
         return self.stopped is not None
 
     def _told(self, event: DualEvent, output: int | None) -> Status | None:
+        unfinished = Unfinished(np.empty((0, 0)), 0.0, event.support)
+        return self.tell(
+            output, event.steps, event.steps, event.violation, event.support, unfinished
+        )
+
+    def tell(
+        self, output: int | None, passes: int, step: int, residual: float, size: int, function: Any
+    ) -> Status | None:
+        """Print and call back; the Status, if one is asked to stop."""
         with self._lock:
             now = time.perf_counter()
             told = FitEvent(
-                self.estimator, output, event.steps, event.steps, event.violation, event.support,
-                None, now - self.began, _Unfinished(np.empty((0, 0)), 0.0, event.support),
+                self.estimator, output, passes, step, residual, size, None, now - self.began,
+                function,
             )  # fmt: skip
             if self.estimator.verbose and now - self.shown >= _MOMENT:
                 self.shown = now

@@ -155,6 +155,10 @@ class ThreeClass:
     def _taken_for_members(self, f: np.ndarray) -> np.ndarray:
         if self.unlabelled != "mixed":
             return np.full(f.shape, self.unlabelled == "relevant")
+        return self.are_members(f)
+
+    def are_members(self, f: np.ndarray) -> np.ndarray:
+        """Where being a member of a class costs no more than being of none."""
         return self._doubt(f) <= np.maximum(np.abs(f) - self.epsilon, 0.0)
 
     def sides(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:

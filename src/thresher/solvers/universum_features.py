@@ -19,6 +19,7 @@ from thresher.solvers.universum import Convex, Stage
 __all__ = ["FeatureSteps", "SidedHinges"]
 
 _EITHER = 3.0
+_HINGE, _TUBE = Hinge(), EpsilonInsensitive()
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class SidedHinges(Loss):
     (0.75, 0.4, 2.0)
     """
 
-    hinge: Any = Hinge()
-    tube: Any = EpsilonInsensitive()
+    hinge: Any = _HINGE
+    tube: Any = _TUBE
     offset: float = 0.0
 
     def value(self, y, p):
@@ -85,7 +86,7 @@ class SidedHinges(Loss):
 
 
 class FeatureSteps:
-    r"""Solves a ``Convex`` step for a linear function of features, with an intercept that costs nothing.
+    r"""Solves a ``Convex`` step for a linear function of features; its intercept costs nothing.
 
     With a ``balance`` c, the mean score of the rows ``members``, whose mean is m, the function is
     :math:`w \cdot (x - m) + c`: rows are shifted, and there is no intercept to be found.
@@ -99,6 +100,8 @@ class FeatureSteps:
     tol : float, default=1e-4
         Of a step: how far its objective may be from the least, relative to it.
     seed : int, default=0
+    monitor : callable or None, default=None
+        As ``driver.learn`` takes it.
 
     Examples
     --------
@@ -115,9 +118,9 @@ class FeatureSteps:
 
     def __init__(
         self, rows: Rows, members: Any = (), balance: float | None = None, tol: float = 1e-4,
-        seed: int = 0,
+        seed: int = 0, monitor: driver.Monitor | None = None,
     ):  # fmt: skip
-        self._raw, self._balance, self._tol, self._seed = rows, balance, tol, seed
+        self._balance, self._tol, self._seed, self._monitor = balance, tol, seed, monitor
         self._rows, self._mean = rows, None
         if balance is not None:
             if rows.is_sparse:
@@ -127,6 +130,12 @@ class FeatureSteps:
                 )
             self._mean = rows.taken(np.asarray(members)).mean(axis=0)
             self._rows = as_rows(rows.taken(np.arange(rows.shape[0])) - self._mean)
+
+    def __enter__(self) -> FeatureSteps:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """There is nothing to close."""
 
     def __call__(self, step: Convex, before: Stage | None) -> Stage:
         """The solution, from the weights of the step before."""
@@ -145,7 +154,8 @@ class FeatureSteps:
             intercept = before.intercept if self._balance is None else 0.0
             near = Near(problem, before.start, intercept, None)
         solver = SmoothedNewton()
-        result = driver.learn(solver, problem, chunk, driver.Plan(solver.default_passes), near)
+        plan = driver.Plan(solver.default_passes)
+        result = driver.learn(solver, problem, chunk, plan, near, self._monitor)
         w = result.function.coef.astype(np.float64)
         scores = np.empty(self._rows.shape[0])
         predict(self._rows, np.arange(scores.size), w, float(result.function.intercept), scores)
