@@ -297,6 +297,10 @@ class Learners(Mapping[str, LearnerEntry]):
             raise ValueError(f"learner={name!r} is not for {task}; use {' or '.join(able)}")
         return _imported(found)
 
+    def reading(self, name: str) -> dict[str, Any]:
+        """How a learner wants its data to be opened."""
+        return {"partly_labelled": True} if name in self and self[name].partly else {}
+
     def kinds(self) -> dict[str, Any]:
         """The estimators' classes by their names in files."""
         return {kind: _imported(where) for kind, _, where in self._places()}

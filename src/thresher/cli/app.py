@@ -100,6 +100,10 @@ def train(
         str | None, typer.Option(help=f"{' or '.join(_TARGETED)}; by the target's values.",
                                     rich_help_panel=_COLUMNS)
     ] = None,
+    irrelevant: Annotated[
+        str | None, typer.Option(help="Label of rows of no class, for a learner that learns from "
+                                 "them too (universum).", rich_help_panel=_COLUMNS)
+    ] = None,
     missing: Annotated[
         str, typer.Option(help="mean (and a feature that says so), most_frequent or error.",
                           rich_help_panel=_COLUMNS)
@@ -237,7 +241,7 @@ def train(
     columns: dict[str, Any] = {
         "target": target, "weight": weight, "ignore": ignore, "task": task, "missing": missing,
         "max_categories": max_categories, "hash_bits": hash_bits, "types": work.column_types(types),
-        "cache": cache,
+        "cache": cache, "irrelevant": irrelevant,
     }  # fmt: skip
     params = {
         "loss": o.parse_value(loss), "penalty": o.parse_value(penalty),

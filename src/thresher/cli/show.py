@@ -166,7 +166,8 @@ def describe_target(target: Any) -> str:
     if not TASKS[target.task].has_classes:
         return "a number (regression)"
     listed = ", ".join(map(str, target.classes[:6])) + (", ..." if len(target.classes) > 6 else "")
-    return escape(f"{len(target.classes)} classes: {listed}")
+    none = "" if target.irrelevant is None else f"; {target.irrelevant} is none"
+    return escape(f"{len(target.classes)} classes: {listed}{none}")
 
 
 def metrics_table(metrics: dict[str, Any], title: str) -> Group:
@@ -215,6 +216,8 @@ def story(training: dict[str, Any], path: str | None) -> Table:
     table.add_column()
     how = "in memory" if training["in_memory"] else "in a stream"
     rows = f"{training['rows']:,} learned from {how}, {training['held_out_rows']:,} held out"
+    if training.get("unlabelled_rows"):
+        rows += f"; {training['unlabelled_rows']:,} of the first have no class"
     if training["bad_rows"]:
         rows += f", {training['bad_rows']:,} bad ones left out"
     table.add_row("rows", rows)

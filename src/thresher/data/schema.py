@@ -128,6 +128,10 @@ class Target:
     task : {"classification", "regression"}
     classes : tuple of str or of numbers, default=()
         The labels in the order of their codes; empty for regression.
+    partly : bool, default=False
+        Rows without a label are kept.
+    irrelevant : str, number or None, default=None
+        The label of rows of no class, which is none of the classes.
 
     Examples
     --------
@@ -139,11 +143,20 @@ class Target:
     name: str
     task: str
     classes: tuple[Any, ...] = ()
+    partly: bool = False
+    irrelevant: Any = None
 
     @property
     def by_words(self) -> bool:
         """Classes are text, to be compared as text; otherwise as numbers."""
         return bool(self.classes) and isinstance(self.classes[0], str)
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """All that a row may be labelled with, sorted."""
+        if self.irrelevant is None:
+            return self.classes
+        return tuple(sorted((*self.classes, self.irrelevant)))
 
 
 @dataclass(frozen=True)
@@ -303,6 +316,14 @@ def _target(document: dict[str, Any]) -> Target:
     if not all(a < b for a, b in pairs) or not all(math.isfinite(c) for c in target.classes
                                                    if not isinstance(c, str)):  # fmt: skip
         raise ValueError("class labels must be in ascending order")
+    if not isinstance(target.partly, bool) or (target.partly and not target.classes):
+        raise ValueError(f"partly labelled: {target.partly!r}, of {len(target.classes)} classes")
+    marker = target.irrelevant
+    if marker is not None and not (
+        target.partly and kinds | {type(marker)} <= ({str} if target.by_words else {int, float})
+        and marker == marker and marker not in target.classes
+    ):  # fmt: skip
+        raise ValueError(f"the label {marker!r} of irrelevant rows does not go with the classes")
     return target
 
 

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
+from thresher._blanks import IRRELEVANT_TARGET, blanks
 from thresher.estimators import input
 from thresher.estimators.classifier import check_labels, codes_of
 
-__all__ = ["IRRELEVANT", "UNLABELLED", "blanks", "checked_partly", "partly_coded"]
+__all__ = [
+    "IRRELEVANT", "UNLABELLED", "checked_partly", "from_targets", "label_array", "partly_coded",
+]  # fmt: skip
 
 #: in place of a class number
 UNLABELLED = -1
@@ -64,7 +67,7 @@ def partly_coded(y: Any, irrelevant: Any = None) -> tuple[np.ndarray, np.ndarray
     >>> partly_coded([1.0, float("nan"), -1.0])[1].tolist()
     [1, -1, 0]
     """
-    y = _as_array(y)
+    y = label_array(y)
     codes = np.full(y.size, UNLABELLED)
     known = ~blanks(y)
     labels = _one_kind(y[known])
@@ -88,26 +91,16 @@ def partly_coded(y: Any, irrelevant: Any = None) -> tuple[np.ndarray, np.ndarray
     return classes, codes
 
 
-def blanks(y: np.ndarray) -> np.ndarray:
-    """Where a label is missing."""
-    if y.dtype.kind == "f":
-        return np.isnan(y)
-    if y.dtype.kind in "US":
-        return y == np.asarray("", dtype=y.dtype)
-    if y.dtype.kind != "O":
-        return np.zeros(y.size, dtype=bool)
-    # NaN and NaT differ from themselves, and pandas' NA does not say.
-    return np.array([v is None or not _is_itself(v) or v == "" for v in y], dtype=bool)
+def from_targets(y: np.ndarray) -> np.ndarray:
+    """Class numbers as they were read from files, as codes."""
+    codes = np.full(y.size, UNLABELLED)
+    known = np.isfinite(y)
+    codes[known] = y[known].astype(np.int64)
+    codes[y == IRRELEVANT_TARGET] = IRRELEVANT
+    return codes
 
 
-def _is_itself(value: Any) -> bool:
-    try:
-        return bool(value == value)
-    except TypeError:  # pandas' NA
-        return False
-
-
-def _as_array(y: Any) -> np.ndarray:
+def label_array(y: Any) -> np.ndarray:
     """Of one dimension; words and blanks together stay objects."""
     given = y if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     plain = column_or_1d(np.asarray(given), warn=True)

@@ -39,6 +39,8 @@ class Classifier(ClassifierMixin, Learner):
     classes_: np.ndarray
     #: targets are class numbers, also of two classes
     by_codes = False
+    #: some rows may have no label
+    partly_labelled = False
 
     # ------------------------------------------------------------ learning
 
@@ -140,6 +142,10 @@ class Classifier(ClassifierMixin, Learner):
     def outlier(self) -> Any:
         """The label of rows of no class, if there can be such rows."""
         return None
+
+    def labelled_rows(self, y: np.ndarray) -> np.ndarray:
+        """Which rows have a label that a prediction can be compared with."""
+        return np.ones(len(y), dtype=bool)
 
     def take_labels(self, labels: np.ndarray) -> None:
         """Those that the codes to come are numbers of."""

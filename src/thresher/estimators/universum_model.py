@@ -9,8 +9,7 @@ import numpy as np
 
 from thresher._rows import Rows
 from thresher.dimensions import Float
-from thresher.estimators import input
-from thresher.estimators._partly_labelled import IRRELEVANT, UNLABELLED
+from thresher.estimators._partly_labelled import IRRELEVANT, UNLABELLED, from_targets, partly_coded
 from thresher.estimators.base import SEVERITY
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import Front, UnitsFront
@@ -38,6 +37,7 @@ _USUAL_STEPS = 50
 class UniversumModel(Classifier, MapModel):
     """Everything but the signature and ``fit``."""
 
+    partly_labelled = True
     alpha_per_row = False  # C is one row's
     scales: tuple[str, ...] = ()
     record = (*Classifier.record, "algorithm_", "objectives_")
@@ -132,6 +132,9 @@ class UniversumModel(Classifier, MapModel):
             )
         super().check_codes(codes[known], classes, None if weight is None else weight[known])
 
+    def labelled_rows(self, y: np.ndarray) -> np.ndarray:
+        return partly_coded(y, self.irrelevant)[1] >= 0
+
     def coded(self, codes: np.ndarray) -> tuple[np.ndarray, int]:
         """Class numbers as they are, and the number of functions."""
         classes = int(self.classes_.size)
@@ -158,6 +161,10 @@ class UniversumModel(Classifier, MapModel):
         require(numbers, "tuned_ must be numbers by name")
 
     # ------------------------------------------------------------ learning
+
+    def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
+        """Learn from checked rows and targets as readers code them, blank ones too."""
+        return self.fit_codes(X, from_targets(y), classes, weight)
 
     def fit_codes(
         self, X: Any, codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | None = None
@@ -210,6 +217,9 @@ class UniversumModel(Classifier, MapModel):
 
     def _front(self, rows: Rows, codes: np.ndarray, weight: np.ndarray) -> Front:
         if self.algorithm_ == "mapped":
+            # Maps without a kernel may look at labels, and blanks are none.
+            by_labels = not self.planned_map().uses_kernel
+            weight = np.where(codes >= 0, weight, 0.0) if by_labels else weight
             return self.learn_front(rows, codes, weight)
         return UnitsFront(self.learn_units(rows, codes, weight))
 
@@ -243,7 +253,9 @@ class UniversumModel(Classifier, MapModel):
         """Whether rows with these scores (rows, outputs) are taken for members of a class."""
         loss = ThreeClass(self.setting("epsilon"), self.setting("kappa"))
         sure = loss.are_members(scores)
-        return sure.any(axis=1) if scores.shape[1] == 1 else (sure & (scores > 0.0)).any(axis=1)
+        if scores.shape[1] > 1:  # far from one of several classes is not sure of another
+            sure &= scores > 0.0
+        return np.asarray(sure.any(axis=1))
 
 
 def _is_number(value: Any) -> bool:

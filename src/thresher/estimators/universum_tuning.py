@@ -3,8 +3,8 @@
 C is that of the plain machine of the labelled rows; with it C_unlabelled and epsilon are found, and
 with these kappa.  "forward" judges C_unlabelled and epsilon by the U-SVM and kappa by the S3VM, as
 published; "direct" judges both by the machine that is asked for.  Settings are compared by errors
-on labelled rows that were left out in folds, equal ones by the hinge loss; unlabelled and irrelevant
-rows are in all folds.
+on labelled rows that were left out in folds, equal ones by the hinge loss; unlabelled and
+irrelevant rows are in all folds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Trials(NamedTuple):
         settings = list(settings)
         if len(settings) == 1:
             return settings[0]
-        losses = []
+        losses: list[tuple[float, float]] = []
         for setting in settings:
             if losses and is_over():
                 break
