@@ -234,7 +234,10 @@ def _learners(talk: Talk) -> list[Choice]:
 def _no_class(talk: Talk) -> list[Choice]:
     target = talk.data.schema.target
     listed = () if target is None else target.classes[:_MOST_LISTED]
-    return [Choice(NOTHING, "All labels are classes."), *(Choice(str(c), "") for c in listed)]
+    return [
+        Choice(NOTHING, "All labels are classes."),
+        *(Choice(str(c), "Its rows are of no class.") for c in listed),
+    ]
 
 
 def _maps(talk: Talk) -> list[Choice]:

@@ -215,9 +215,9 @@ def story(training: dict[str, Any], path: str | None) -> Table:
     table.add_column()
     table.add_column()
     how = "in memory" if training["in_memory"] else "in a stream"
-    rows = f"{training['rows']:,} learned from {how}, {training['held_out_rows']:,} held out"
-    if training.get("unlabelled_rows"):
-        rows += f"; {training['unlabelled_rows']:,} of the first have no class"
+    blank = training.get("unlabelled_rows")
+    none = f" ({blank:,} without a class)" if blank else ""
+    rows = f"{training['rows']:,} learned from {how}{none}, {training['held_out_rows']:,} held out"
     if training["bad_rows"]:
         rows += f", {training['bad_rows']:,} bad ones left out"
     table.add_row("rows", rows)

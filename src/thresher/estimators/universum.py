@@ -37,8 +37,8 @@ class UniversumClassifier(UniversumModel):
     C : float, default=10.0
         Weight of a labelled row's loss beside half the squared norm of the function.
     C_unlabelled, C_irrelevant : float or None, default=None
-        Of an unlabelled and of an irrelevant row.  None: so that all of them together weigh as much
-        as the labelled rows, and one of them not more.
+        Of an unlabelled and of an irrelevant row.  None: so that all irrelevant rows together weigh
+        as much as the labelled ones, all unlabelled rows a tenth of it, and no row more than C.
     epsilon : float, default=0.1
         Scores of irrelevant rows within this cost nothing; in [0, 1).
     kappa : float, default=0.0

@@ -32,6 +32,10 @@ __all__ = ["UniversumModel"]
 _ALGORITHMS = ("auto", "exact", "mapped", "linear")
 _MOST_EXACT = 5_000  # rows that "auto" solves exactly
 _USUAL_STEPS = 50
+# What all rows of a kind weigh together beside the labelled ones, where nobody says.  Of unlabelled
+# rows a tenth: by generated mixtures of two classes and a third of neither, where as much as the
+# labelled ones is worse than leaving them out.
+_USUAL_SHARES = {"C_unlabelled": 0.1, "C_irrelevant": 1.0}
 
 
 class UniversumModel(Classifier, MapModel):
@@ -235,7 +239,8 @@ class UniversumModel(Classifier, MapModel):
             mine, given = codes == code, self.setting(name)
             mass = float(weight[mine].sum())
             if mass > 0.0:
-                out[mine] = weight[mine] * (C * min(1.0, known / mass) if given is None else given)
+                usual = C * min(1.0, _USUAL_SHARES[name] * known / mass)
+                out[mine] = weight[mine] * (usual if given is None else given)
         return out
 
     def _check_balance(self, given: Given) -> None:

@@ -29,11 +29,8 @@ __all__ = ["TUNINGS", "tuned"]
 TUNINGS = (None, "forward", "direct")
 _FOLDS = 5
 _C = (0.1, 1.0, 10.0, 100.0)
-_SHARES = (
-    0.1,
-    1.0,
-    10.0,
-)  # of the weight that makes unlabelled rows count as much as labelled ones
+# Of the weight that makes unlabelled rows count as much as all labelled ones.
+_SHARES = (0.01, 0.1, 1.0, 10.0)
 _EPSILONS = (0.01, 0.1, 0.5)
 _KAPPAS = (0.0, -0.3, -0.6, -0.9)
 
@@ -101,7 +98,10 @@ def tuned(
     folds = StratifiedKFold(min(_FOLDS, smallest), shuffle=True, random_state=seed % 2**32)
     parts = [known[test] for _, test in folds.split(np.zeros((known.size, 1)), codes[known])]
     trials = _Trials(estimator, X, codes, classes, weight, parts)
-    found: dict[str, float] = trials.best(({"C": c} for c in _C), {"balance": None}, known)
+    plain: dict[str, Any] = {"balance": None}
+    if estimator.algorithm != "linear":
+        plain["algorithm"] = "auto"  # few rows need no landmarks
+    found: dict[str, float] = trials.best(({"C": c} for c in _C), plain, known)
     free, none = codes == UNLABELLED, codes == IRRELEVANT
     if not (free.any() or none.any()):
         return found
