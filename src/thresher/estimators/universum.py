@@ -68,8 +68,9 @@ class UniversumClassifier(UniversumModel):
     scale : bool, default=False
         Standardise the features, by all rows; sparse data are scaled but not centred.
     tol : float, default=1e-3
-        With "exact" how much the KKT conditions of a step may be violated by, as in LIBSVM; else a
-        tenth of it is how far a step's objective may be from the least, relative to it.
+        With "exact" how much the KKT conditions of a step may be violated by, as in LIBSVM, and
+        steps end when they lower the objective by less than a thousandth of it, as a share.  Else
+        steps end when they lower it by less than ``tol``, and each is within a tenth of that.
     memory : float, default=1e9
         Bytes for kernel columns, or for mapped rows.
     max_iter : int or None, default=None

@@ -44,6 +44,7 @@ class Given(NamedTuple):
     start: str
     balance: Any
     max_steps: int
+    enough: float
 
     def targets(self, output: int | None) -> np.ndarray:
         """-1, +1, 0 for irrelevant rows, NaN for unlabelled ones."""
@@ -142,7 +143,7 @@ def _descents(given: Given, steps: Any, watch: _Watch) -> list[Descent]:
 def _descent(given: Given, targets: np.ndarray, step: Step, watch: _Watch) -> Descent:
     return descend(
         given.loss, targets, given.cost, step, start=given.start, max_steps=given.max_steps,
-        told=watch.after_step,
+        tol=given.enough, told=watch.after_step,
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ __all__ = ["UniversumModel"]
 _ALGORITHMS = ("auto", "exact", "mapped", "linear")
 _MOST_EXACT = 5_000  # rows that "auto" solves exactly
 _USUAL_STEPS = 50
+_ENOUGH = 1e-3  # of tol: by what share of the objective a step must lower it, where it is exact
 # What all rows of a kind weigh together beside the labelled ones, where nobody says.  Of unlabelled
 # rows a tenth: by generated mixtures of two classes and a third of neither, where as much as the
 # labelled ones is worse than leaving them out.
@@ -199,6 +200,7 @@ class UniversumModel(Classifier, MapModel):
         given = Given(
             loss, codes[kept], self._costs(codes, weight)[kept], weight[kept], outputs,
             self.start, self.balance, self.max_iter or _USUAL_STEPS,
+            _ENOUGH * self.tol if self.algorithm_ == "exact" else self.tol,
         )  # fmt: skip
         self._check_balance(given)
         learn = by_columns if self.algorithm_ == "exact" else by_features

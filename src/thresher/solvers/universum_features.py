@@ -19,6 +19,7 @@ from thresher.solvers.universum import Convex, Stage
 __all__ = ["FeatureSteps", "SidedHinges"]
 
 _EITHER = 3.0
+_WARM = 0.03  # first rounding of kinks where a step starts from the one before
 _HINGE, _TUBE = Hinge(), EpsilonInsensitive()
 
 
@@ -153,7 +154,7 @@ class FeatureSteps:
         if before is not None:
             intercept = before.intercept if self._balance is None else 0.0
             near = Near(problem, before.start, intercept, None)
-        solver = SmoothedNewton()
+        solver = SmoothedNewton() if before is None else SmoothedNewton(width=_WARM)
         plan = driver.Plan(solver.default_passes)
         result = driver.learn(solver, problem, chunk, plan, near, self._monitor)
         w = result.function.coef.astype(np.float64)
