@@ -36,6 +36,7 @@ from reproduction import (  # noqa: E402
     reweighted,
     salsa,
     semiparametric,
+    universum,
     weighted,
 )
 from reproduction.page import compose, sections  # noqa: E402
@@ -70,6 +71,7 @@ EXPERIMENTS = {
     "semiparametric": Experiment(
         "Semiparametric regression", semiparametric.run, semiparametric.ABSENT
     ),
+    "universum": Experiment("Irrelevant and unlabelled rows", universum.run, universum.ABSENT),
     "clustering": Experiment(
         "Stochastic k-means with sparse centres", clustering.run, clustering.ABSENT
     ),
