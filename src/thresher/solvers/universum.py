@@ -96,7 +96,7 @@ class Convex(NamedTuple):
             there = np.where(unknown | none | (sides == sign), self.cost, 0.0)
             tangent = unknown & (sides == -sign)  # mu = c
             low, high = np.where(tangent, -there, 0.0), np.where(tangent, 0.0, there)
-            lower[k], upper[k] = (low, high) if sign > 0.0 else (-high, -low)
+            lower[k], upper[k] = (low, high) if sign > 0.0 else (0.0 - high, 0.0 - low)
         return Hinges(p, lower, upper)
 
 
