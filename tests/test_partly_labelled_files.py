@@ -106,7 +106,9 @@ def test_labels_that_come_late_are_listed():
 
 
 def test_schemas_go_to_json_and_hostile_ones_are_refused():
-    schema = Schema(target=Target("y", "classification", (0, 2), True, 1), matrix_features=2)
+    schema = Schema(
+        target=Target("y", "classification", (0, 2), partly=True, irrelevant=1), matrix_features=2
+    )
     document = schema.to_json()
     assert Schema.from_json(document) == schema
     assert schema.target.labels == (0, 1, 2)

@@ -34,6 +34,7 @@ from thresher import (
     LinearRegressor,
     LocalNystroem,
     MultiHyperplaneClassifier,
+    NoveltyClassifier,
     Nystroem,
     ObjectMatching,
     OneClassMachine,
@@ -156,6 +157,10 @@ TOLERANCE = (
     "a dual problem is solved to its tolerance, with kernel values in single precision: weight k "
     "equals k repetitions to some 1e-5 of the scores, not to 1e-9"
 )
+NONE = (
+    "a row may belong to no class: predictions hold a label more, also of two classes each has a "
+    "score of its own, and no weight of a class makes strangers its members"
+)
 EVERY_ROW = "confidence-weighted learning satisfies every row, whatever its weight"
 FAILURES = {
     BudgetedClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
@@ -163,6 +168,12 @@ FAILURES = {
     MultiHyperplaneClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     ConfidenceClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     KernelSpectralClustering: dict.fromkeys(WEIGHTS, LANDMARKS),
+    NoveltyClassifier: {
+        **dict.fromkeys(WEIGHTS, FOLDS),
+        "check_classifiers_classes": NONE,
+        "check_classifiers_train": NONE,
+        "check_class_weight_classifiers": NONE,
+    },
     PlaneClustering: dict.fromkeys(WEIGHTS, STARTS),
     StochasticKMeans: dict.fromkeys(WEIGHTS, STARTS),
     OneClassMachine: dict.fromkeys(WEIGHTS, TOLERANCE),

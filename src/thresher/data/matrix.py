@@ -181,7 +181,7 @@ def _target(y: np.ndarray, sampled: int, wishes: Wishes, name: str) -> Target:
     labels = wishes.classes or sorted({str(label) for label in y[~blanks(y)]})
     if not labels:
         raise DataError(f"{name}: no row has a label")
-    return given_classes("y", labels, wishes.task)
+    return given_classes("y", labels, wishes)
 
 
 def _coded(y: np.ndarray, target: Target, name: str) -> np.ndarray:

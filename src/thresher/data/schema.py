@@ -125,9 +125,11 @@ class Target:
     Parameters
     ----------
     name : str
-    task : {"classification", "regression"}
+    task : {"classification", "regression", "novelty"}
     classes : tuple of str or of numbers, default=()
         The labels in the order of their codes; empty for regression.
+    outlier : str, number or None, default=None
+        The one of them that rows of no class have; for novelty detection.
     partly : bool, default=False
         Rows without a label are kept.
     irrelevant : str, number or None, default=None
@@ -143,6 +145,7 @@ class Target:
     name: str
     task: str
     classes: tuple[Any, ...] = ()
+    outlier: Any = None
     partly: bool = False
     irrelevant: Any = None
 
@@ -324,6 +327,10 @@ def _target(document: dict[str, Any]) -> Target:
         and marker == marker and marker not in target.classes
     ):  # fmt: skip
         raise ValueError(f"the label {marker!r} of irrelevant rows does not go with the classes")
+    if (target.outlier is None) == (target.task == "novelty") or (
+        target.outlier is not None and target.outlier not in target.classes
+    ):
+        raise ValueError(f"{target.task} with the outliers' label {target.outlier!r}")
     return target
 
 
