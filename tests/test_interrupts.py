@@ -26,6 +26,7 @@ from thresher import (
     MultiHyperplaneClassifier,
     SemiparametricRegressor,
     SupportVectorClassifier,
+    UniversumClassifier,
     cli,
     load_model,
 )
@@ -39,7 +40,7 @@ from thresher.solvers import driver
 INTERRUPTED = 130
 LEARNERS = [
     "linear", "joint", "kernel", "forest", "budgeted", "svm", "hyperplanes", "confidence",
-    "semiparametric",
+    "semiparametric", "universum",
 ]  # fmt: skip
 
 
@@ -177,6 +178,7 @@ def one_of(learner):
         "hyperplanes": MultiHyperplaneClassifier(max_iter=2, random_state=0),
         "confidence": ConfidenceClassifier(max_iter=2, random_state=0),
         "semiparametric": SemiparametricRegressor("linear", algorithm="pdsg", random_state=0),
+        "universum": UniversumClassifier(algorithm="linear", random_state=0),
     }[learner]
 
 

@@ -339,6 +339,20 @@ def test_models_are_saved_and_checked(algorithm):
             from_document(wrong, arrays, VERSION)
 
 
+@pytest.mark.parametrize("algorithm", ["exact", "linear"])
+def test_onnx_gives_the_same_labels(algorithm, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    from thresher.artifacts.onnx_graph import write_onnx
+
+    fitted = model(algorithm=algorithm, scale=True).fit(X, Y)
+    path = tmp_path / "m.onnx"
+    write_onnx(path, fitted.function_, fitted.classes_)
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"X": X}), strict=True))
+    assert np.array_equal(found["label"], fitted.predict(X))
+
+
 def test_a_supervised_map_learns_from_labels_only():
     fitted = model(algorithm="mapped", map="forest", n_components=5).fit(X, Y)
     assert np.mean(fitted.predict(X[:100]) == TRUTH[:100]) > 0.7
