@@ -34,6 +34,7 @@ CLAIMS = {
     "forests": "Forests as feature maps",
     "terms": "Weighted terms",
     "semiparametric": "Semiparametric regression",
+    "universum": "Irrelevant and unlabelled rows",
     "growth": "Cost and memory against rows",
     "cuts": "Cutting planes",
     "clustering": "Clustering",

@@ -39,6 +39,7 @@ from reproduction import (  # noqa: E402
     reweighted,
     salsa,
     semiparametric,
+    universum,
     weighted,
 )
 from reproduction.page import compose, sections  # noqa: E402
@@ -77,6 +78,7 @@ EXPERIMENTS = {
     "multiple_kernels": Experiment(
         "Multiple kernel learning", multiple_kernels.run, multiple_kernels.ABSENT
     ),
+    "universum": Experiment("Irrelevant and unlabelled rows", universum.run, universum.ABSENT),
     "manifold": Experiment(
         "RDA+: manifolds identified while learning", manifold.run, manifold.ABSENT
     ),

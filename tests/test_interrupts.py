@@ -27,6 +27,7 @@ from thresher import (
     MultipleKernelClassifier,
     SemiparametricRegressor,
     SupportVectorClassifier,
+    UniversumClassifier,
     cli,
     load_model,
 )
@@ -40,7 +41,7 @@ from thresher.solvers import driver
 INTERRUPTED = 130
 LEARNERS = [
     "linear", "joint", "kernel", "forest", "budgeted", "svm", "hyperplanes", "confidence",
-    "semiparametric", "mkl",
+    "semiparametric", "mkl", "universum",
 ]  # fmt: skip
 
 
@@ -179,6 +180,7 @@ def one_of(learner):
         "confidence": ConfidenceClassifier(max_iter=2, random_state=0),
         "mkl": MultipleKernelClassifier(kernels=["rbf", "linear"], columns="all"),
         "semiparametric": SemiparametricRegressor("linear", algorithm="pdsg", random_state=0),
+        "universum": UniversumClassifier(algorithm="linear", random_state=0),
     }[learner]
 
 

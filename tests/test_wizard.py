@@ -92,7 +92,7 @@ def test_defaults_come_from_the_data(here):
 def test_choices_depend_on_earlier_answers(here):
     talk = talked(here, loss="hinge")
     names = [c.value for c in BY_KEY["learner"].choices(talk)]
-    assert names == ["linear", "kernel", "budgeted", "svm", "mkl", "hyperplanes"]
+    assert names == ["linear", "kernel", "budgeted", "svm", "mkl", "hyperplanes", "universum"]
     talk = talked(here, learner="kernel")
     names = [c.value for c in BY_KEY["learner"].choices(talk)]
     assert names == ["linear", "kernel", "confidence"]

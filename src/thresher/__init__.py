@@ -18,7 +18,7 @@ _HOMES = {
         "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier",
         "MultipleKernelClassifier", "MultipleKernelRegressor", "NoveltyClassifier",
         "OneClassMachine", "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
-        "SupportVectorClassifier", "SupportVectorRegressor",
+        "SupportVectorClassifier", "SupportVectorRegressor", "UniversumClassifier",
     ],
     "thresher.maps": [
         "BankFeatures", "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem",
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         StochasticKMeans,
         SupportVectorClassifier,
         SupportVectorRegressor,
+        UniversumClassifier,
     )
     from thresher.kernels import (
         RBF,

@@ -255,6 +255,7 @@ class LearnerEntry:
     estimators : task -> where its estimator lives
     contestants : its entries in a race; feature maps bring theirs
     losses : names of the losses that it learns with, by task; empty: all of the task
+    partly : whether it learns from rows without labels too, which others refuse
 
     Examples
     --------
@@ -268,6 +269,7 @@ class LearnerEntry:
     estimators: dict[str, str]
     contestants: tuple[Contestant, ...] = ()
     losses: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    partly: bool = False
 
 
 class Learners(Mapping[str, LearnerEntry]):
@@ -305,6 +307,10 @@ class Learners(Mapping[str, LearnerEntry]):
             able = [other for other, entry in self.items() if task in entry.estimators]
             raise ValueError(f"learner={name!r} is not for {task}; use {' or '.join(able)}")
         return _imported(found)
+
+    def reading(self, name: str) -> dict[str, Any]:
+        """How a learner wants its data to be opened."""
+        return {"partly_labelled": True} if name in self and self[name].partly else {}
 
     def agreed(self, name: str | None, task: str | None) -> tuple[str, str | None]:
         """A learner and a task that go together, where one of them is left out."""
@@ -419,6 +425,14 @@ LEARNERS = Learners({
         "100,000 rows.",
         {"regression": "thresher.estimators.semiparametric.SemiparametricRegressor"},
         losses={"regression": ("epsilon_insensitive", "least_squares")},
+    ),
+    "universum": LearnerEntry(
+        "classes from few labels, beside rows of no class and rows without a label",
+        "Few rows have labels, and most of the others may belong to no class: learns from all of "
+        "them. Rows without a label have an empty target.",
+        {"classification": "thresher.estimators.universum.UniversumClassifier"},
+        losses={"classification": ("hinge",)},
+        partly=True,
     ),
     "novelty": LearnerEntry(
         "classes, and rows that belong to none",

@@ -100,6 +100,10 @@ def train(
         str | None, typer.Option(help=f"{' or '.join(_TARGETED)}; by the target's values.",
                                     rich_help_panel=_COLUMNS)
     ] = None,
+    irrelevant: Annotated[
+        str | None, typer.Option(help="Label of rows of no class, for a learner that learns from "
+                                 "them too (universum).", rich_help_panel=_COLUMNS)
+    ] = None,
     outlier_label: Annotated[
         str | None, typer.Option(help="Of --task novelty: the label of rows of no class; -1, or "
                                  "'outlier' among words.", rich_help_panel=_COLUMNS)
@@ -244,7 +248,7 @@ def train(
         "target": target, "weight": weight, "ignore": ignore, "task": task, "missing": missing,
         "outlier_label": outlier_label,
         "max_categories": max_categories, "hash_bits": hash_bits, "types": work.column_types(types),
-        "cache": cache,
+        "cache": cache, "irrelevant": irrelevant,
     }  # fmt: skip
     params = {
         "loss": o.parse_value(loss), "penalty": o.parse_value(penalty),

@@ -21,11 +21,12 @@ from thresher.data import DataSet, open_data
 from thresher.data.errors import nearest
 from thresher.registry import LEARNERS, LOSSES, MAPS, TASKS
 
-__all__ = ["QUESTIONS", "Choice", "Question", "Talk", "tunes"]
+__all__ = ["NOTHING", "QUESTIONS", "Choice", "Question", "Talk", "tunes"]
 
 _TARGETS = ("target", "label", "labels", "class", "y", "outcome", "response", "income", "price")
 _MOST_LISTED = 30
 _NONE = "none"  # the answer of whoever has no target
+NOTHING = "none"  # of whoever knows no rows of no class
 
 
 class Choice(NamedTuple):
@@ -49,7 +50,7 @@ class Talk:
             )
 
     def opened(self, **wishes: Any) -> DataSet:
-        return open_data(self.paths, **self.reading, **wishes)
+        return open_data(self.paths, **self.reading, **wishes, partly_labelled=True)
 
     @property
     def is_table(self) -> bool:
@@ -71,10 +72,10 @@ class Talk:
 
     def rarest(self) -> float:
         """Share of the rarest class in the first rows."""
-        y, target = self.data.sample.y, self.data.schema.target
-        if y is None or target is None or not target.classes:
+        sample, target = self.data.sample, self.data.schema.target
+        if sample.y is None or target is None or not target.classes:
             return 1.0
-        counts = np.bincount(y.astype(np.int64), minlength=len(target.classes))
+        counts = np.bincount(sample.codes, minlength=len(target.classes))
         return float(counts.min() / max(counts.sum(), 1))
 
     def answer(self, question: Question, text: str) -> str:
@@ -248,6 +249,15 @@ def _learners(talk: Talk) -> list[Choice]:
         if talk.task in entry.estimators and (not own or loss is None or loss in own):
             out.append(Choice(name, entry.advice))
     return out
+
+
+def _no_class(talk: Talk) -> list[Choice]:
+    target = talk.data.schema.target
+    listed = () if target is None else target.classes[:_MOST_LISTED]
+    return [
+        Choice(NOTHING, "All labels are classes."),
+        *(Choice(str(c), "Its rows are of no class.") for c in listed),
+    ]
 
 
 def _has_losses(talk: Talk) -> bool:
@@ -437,6 +447,14 @@ QUESTIONS = (
         "linear first, kernel if that is not good enough", _learners,
         lambda talk: _learners(talk)[0].value,
         asked=_chooses,
+    ),
+    Question(
+        "irrelevant", "Which label do rows of no class have?",
+        "Rows that are known to belong to no class say where the boundary may lie; rows without a "
+        "label have an empty cell, and nothing needs to be said about them.",
+        "none, if no row is known to be of no class", _no_class, lambda talk: NOTHING,
+        asked=lambda talk: _chooses(talk) and LEARNERS[talk.answers["learner"]].partly,
+        open_ended=True,
     ),
     Question(
         "map", "What are rows turned into?",

@@ -171,7 +171,8 @@ def describe_target(target: Any) -> str:
         known = ", ".join(str(c) for c in target.classes if c != target.outlier)
         return escape(f"classes {known}; {target.outlier} for rows of none")
     listed = ", ".join(map(str, target.classes[:6])) + (", ..." if len(target.classes) > 6 else "")
-    return escape(f"{len(target.classes)} classes: {listed}")
+    none = "" if target.irrelevant is None else f"; {target.irrelevant} is none"
+    return escape(f"{len(target.classes)} classes: {listed}{none}")
 
 
 _SHARES = ("error", "class_error", "false_alarms", "detection")
@@ -244,7 +245,9 @@ def story(training: dict[str, Any], path: str | None) -> Table:
     table.add_column()
     table.add_column()
     how = "in memory" if training["in_memory"] else "in a stream"
-    rows = f"{training['rows']:,} learned from {how}, {training['held_out_rows']:,} held out"
+    blank = training.get("unlabelled_rows")
+    none = f" ({blank:,} without a class)" if blank else ""
+    rows = f"{training['rows']:,} learned from {how}{none}, {training['held_out_rows']:,} held out"
     if training["bad_rows"]:
         rows += f", {training['bad_rows']:,} bad ones left out"
     table.add_row("rows", rows)

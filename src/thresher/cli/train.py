@@ -12,6 +12,7 @@ from rich.console import Group
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
 from thresher.data import DataSet, open_data
+from thresher.registry import LEARNERS
 from thresher.training import Model, Progress, Training, run
 from thresher.training.checkpoint import checkpoint_path
 
@@ -34,7 +35,7 @@ def train(
     training = Training(params, model=model, terms=load_plugins(plugins), **how)
     if model is not None:
         _check_writable(model)
-    data = open_data(paths, **reading)
+    data = open_data(paths, **LEARNERS.reading(training.learner), **reading)
     quiet = quiet or as_json
     if not quiet:
         show.console.print(show.schema_table(data.schema), "")

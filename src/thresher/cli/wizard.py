@@ -20,7 +20,7 @@ from rich.table import Table
 
 from thresher._durations import seconds_of
 from thresher.cli import show
-from thresher.cli.questions import QUESTIONS, Question, Talk, tunes
+from thresher.cli.questions import NOTHING, QUESTIONS, Question, Talk, tunes
 from thresher.data.errors import nearest
 from thresher.registry import LEARNERS, LOSSES
 from thresher.training.recipe import Recipe
@@ -44,6 +44,8 @@ def recipe_of(paths: list[str], reading: dict[str, Any], answers: dict[str, str]
     if "clusters" in answers:
         return _grouping(paths, reading, answers)
     columns = {k: v for k, v in answers.items() if k in ("target", "task", "outlier_label")}
+    if answers.get("irrelevant", NOTHING) != NOTHING:
+        columns["irrelevant"] = answers["irrelevant"]
     asked = answers.get("budget", "none")
     budget = None if asked == "none" else seconds_of(asked)
     options: dict[str, Any] = {} if budget is None else {"budget": budget}

@@ -63,7 +63,7 @@ def _target_column(schema: Schema) -> Column:
     target = schema.target
     assert target is not None
     if target.by_words:
-        return Column(target.name, "category", values=tuple(target.classes))
+        return Column(target.name, "category", values=target.labels)
     return Column(target.name, "number")
 
 

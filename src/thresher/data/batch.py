@@ -84,6 +84,20 @@ class Batch(NamedTuple):
         """Class numbers or real targets; zeros where there are none."""
         return np.zeros(self.size) if self.y is None else self.y
 
+    @property
+    def labelled(self) -> np.ndarray:
+        """Which rows have a target: not those without a label, or of no class."""
+        return np.ones(self.size, dtype=bool) if self.y is None else np.isfinite(self.y)
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Class numbers of the rows that have one."""
+        return self.codes_but(np.zeros(self.size, dtype=bool))
+
+    def codes_but(self, left_out: np.ndarray) -> np.ndarray:
+        """The same without those of some rows."""
+        return self.targets[self.labelled & ~left_out].astype(np.int64)
+
     def taken(self, keep: np.ndarray) -> Batch:
         """The rows at these positions (or where a mask is true)."""
         if keep.dtype == bool:

@@ -353,7 +353,7 @@ def _plan(
         k = where[schema.target.name]
         by_words = schema.target.by_words
         kinds[k], places[k] = _csv_text.WORD if by_words else _csv_text.NUMBER, -1
-        words[k] = [label.encode() for label in schema.target.classes] if by_words else None
+        words[k] = [label.encode() for label in schema.target.labels] if by_words else None
     if schema.weight is not None:
         kinds[where[schema.weight]], places[where[schema.weight]] = _csv_text.NUMBER, -2
     nulls = [null.encode() for null in schema.nulls]

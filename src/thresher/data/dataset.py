@@ -158,7 +158,7 @@ class DataSet:
             rows += batch.size
             nonzeros += batch.rows.stored
             if counts is not None and batch.y is not None:
-                counts += np.bincount(batch.y.astype(np.int64), minlength=counts.size)
+                counts += np.bincount(batch.codes, minlength=counts.size)
             if visit is not None:
                 visit(batch)
             if on_rows is not None:

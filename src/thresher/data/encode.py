@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher._blanks import IRRELEVANT_TARGET, UNLABELLED_TARGET
 from thresher.data.batch import Batch, Sparse
 from thresher.data.errors import BadCell, BadRows
 from thresher.data.schema import Schema, Target
@@ -161,6 +162,8 @@ class Encoder:
             y, wrong = target, ~(target >= 0.0)
         else:
             y, wrong = _class_numbers(target, described)
+        if described.partly:
+            y, wrong = _partly(y, target, described), wrong & ~np.isnan(target)
         for i in np.flatnonzero(wrong & good):
             problem = _target_problem(target[i], described, origin.shown(int(i), described.name))
             self._refuse(i, good, origin, described.name, problem)
@@ -179,8 +182,19 @@ class Encoder:
 def _class_numbers(target: np.ndarray, described: Target) -> tuple[np.ndarray, np.ndarray]:
     """The place of every label among the classes, and where it is none of them."""
     codes, wrong = np.empty(target.size), np.empty(target.size, dtype=bool)
-    _look_up(np.asarray(described.classes, dtype=np.float64), target, codes, wrong)
+    _look_up(np.asarray(described.labels, dtype=np.float64), target, codes, wrong)
     return codes, wrong
+
+
+def _partly(places: np.ndarray, target: np.ndarray, described: Target) -> np.ndarray:
+    """Places among all labels as class numbers; blanks and irrelevant rows have none."""
+    y = places.copy()
+    if described.irrelevant is not None:
+        place = float(described.labels.index(described.irrelevant))
+        y[places > place] -= 1.0
+        y[places == place] = IRRELEVANT_TARGET
+    y[np.isnan(target)] = UNLABELLED_TARGET
+    return y
 
 
 @njit(cache=True, nogil=True)
@@ -202,7 +216,7 @@ def _target_problem(value: float, target: Target, shown: str) -> str:
         return "the target is missing"
     if not TASKS[target.task].has_classes:
         return f"the target {value} is not a finite number"
-    known = ", ".join(map(repr, target.classes[:8])) + (", ..." if len(target.classes) > 8 else "")
+    known = ", ".join(map(repr, target.labels[:8])) + (", ..." if len(target.labels) > 8 else "")
     label = shown if target.by_words else f"label {value:g}"
     return f"{label} is not among the classes {known} (classes=[...] lists all of them)"
 

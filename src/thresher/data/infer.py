@@ -29,7 +29,7 @@ from thresher.data.schema import KINDS, MISSING, MOST_BITS, NULLS, Column, Schem
 from thresher.registry import TASKS
 
 __all__ = ["Wishes", "by_name", "check_features", "given_classes", "infer_table", "infer_target",
-           "null_words", "numbered", "table_target", "with_layout"]  # fmt: skip
+           "null_words", "numbered", "partly_labelled", "table_target", "with_layout"]  # fmt: skip
 
 _BOOLEANS = [("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("0", "1")]
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -58,6 +58,8 @@ class Wishes:
     max_categories: int = 256
     hash_bits: int | None = None  # hash every text column into so many bits
     nulls: Sequence[str] = NULLS
+    partly_labelled: bool = False
+    irrelevant: Any = None
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
@@ -280,7 +282,12 @@ def _counts(array: pa.Array) -> list[tuple[str, int]]:
 
 def table_target(name: str, array: pa.Array, wishes: Wishes, file: str) -> Target:
     if array.null_count == len(array):
-        raise DataError(f"{file}: the target column {name!r} is empty in the sample")
+        if wishes.classes:
+            return given_classes(name, wishes.classes, wishes)
+        raise DataError(
+            f"{file}: the target column {name!r} is empty in the sample (classes=[...] lists "
+            "labels that only later rows have)"
+        )
     array = array.drop_null()
     numeric = not is_text(array.type) or bool(pc.all(looks_numeric(array)).as_py())
     if wishes.task == "regression" and not numeric:
@@ -357,6 +364,30 @@ def _classes(name: str, labels: Sequence[Any], wishes: Wishes) -> Target:
         raise DataError(f"all rows looked at have the outliers' label {given!r}")
     outlier = outlier_label(known, given)
     return Target(name, "novelty", tuple(sorted([*known, outlier])), outlier)
+
+
+def partly_labelled(schema: Schema, wishes: Wishes, name: str) -> Schema:
+    """The schema of rows that may have no label, or one that says that they are of no class."""
+    target = schema.target
+    if target is None or not (wishes.partly_labelled or wishes.irrelevant is not None):
+        return schema
+    marker = wishes.irrelevant
+    if not target.classes:
+        if marker is None:
+            return schema  # no learner of numbers asks for it
+        raise DataError(
+            f"{name}: irrelevant={marker!r} is about labels, but the target {target.name!r} is a "
+            "number: give task='classification' if these are labels"
+        )
+    marker = _as_label(marker, target.classes)
+    if isinstance(marker, str) and not target.by_words:
+        raise DataError(f"{name}: irrelevant={marker!r} is a word, but the labels are numbers")
+    if marker is not None and not isinstance(marker, str) and target.by_words:
+        marker = str(marker)
+    classes = tuple(label for label in target.classes if label != marker)
+    if not classes:
+        raise DataError(f"{name}: all labelled rows looked at are irrelevant ({marker!r})")
+    return replace(schema, target=replace(target, classes=classes, partly=True, irrelevant=marker))
 
 
 def _labels(distinct: np.ndarray) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._blanks import blanks
 from thresher._rows import check_compressed
 from thresher.data.batch import Batch, Sparse
 from thresher.data.encode import Encoder, Origin
@@ -171,23 +172,41 @@ def _finite(block: Batch, origin: Origin, encoder: Encoder) -> tuple[Batch, Orig
 
 
 def _target(y: np.ndarray, sampled: int, wishes: Wishes, name: str) -> Target:
+    y = _numbers_of(y)
     if y.dtype.kind in "biuf":
         y = y.astype(np.float64)
         return infer_target("y", y[:sampled], wishes, name, every=y)
     if wishes.task == "regression":
         raise DataError(f"{name}: the targets are {y.dtype} values, not numbers")
-    labels = wishes.classes or sorted({str(label) for label in y})
+    labels = wishes.classes or sorted({str(label) for label in y[~blanks(y)]})
+    if not labels:
+        raise DataError(f"{name}: no row has a label")
     return given_classes("y", labels, wishes)
 
 
 def _coded(y: np.ndarray, target: Target, name: str) -> np.ndarray:
     if target.by_words:
-        places = {label: float(k) for k, label in enumerate(target.classes)}
-        return np.array([places.get(str(label), -1.0) for label in y])
+        places = {label: float(k) for k, label in enumerate(target.labels)}
+        codes = np.array([places.get(str(label), -1.0) for label in y])
+        return np.where(blanks(y), np.nan, codes)
+    y = _numbers_of(y)
     try:
         return y.astype(np.float64)
     except (ValueError, TypeError) as error:
         raise DataError(f"{name}: the targets are not numbers: {error}") from None
+
+
+def _numbers_of(y: np.ndarray) -> np.ndarray:
+    """Numbers that came as objects, since some are missing."""
+    if y.dtype.kind != "O":
+        return y
+    missing = blanks(y)
+    if any(isinstance(label, str) for label in y[~missing]) or missing.all():
+        return y
+    try:
+        return np.where(missing, np.nan, y).astype(np.float64)
+    except (TypeError, ValueError):
+        return y
 
 
 def _matrix(X: Any, sparse: bool) -> np.ndarray | Sparse:

@@ -15,6 +15,7 @@ from thresher.data.dataset import CHUNK_BYTES, DataSet
 from thresher.data.errors import BadRows, DataError, nearest
 from thresher.data.files import BLOCK_BYTES, STDIN, expand, open_bytes, suffix
 from thresher.data.infer import Wishes
+from thresher.data.infer import partly_labelled as partly_labelled_schema
 from thresher.data.matrix import MatrixSource, npz_source
 from thresher.data.rows_file import RowsFile, cached
 from thresher.data.schema import NULLS, Schema
@@ -61,6 +62,8 @@ def open_data(
     chunk_bytes: int = CHUNK_BYTES,
     block_bytes: int = BLOCK_BYTES,
     cache: bool = False,
+    partly_labelled: bool = False,
+    irrelevant: Any = None,
 ) -> DataSet:
     """Open files, a data frame or arrays: schema, number of rows where known, chunks of rows.
 
@@ -113,6 +116,11 @@ def open_data(
         About how much is read at once; the rows do not depend on it.
     cache : bool, default=False
         Keep the parsed rows in a binary file beside the source, and read that from then on.
+    partly_labelled : bool, default=False
+        Rows without a label are kept: their target is NaN.  Some learners learn from them.
+    irrelevant : str, number or None, default=None
+        The label of rows that belong to no class, which such learners also learn from: their target
+        is minus infinity.
 
     Examples
     --------
@@ -127,7 +135,7 @@ def open_data(
     bad = BadRows(on_bad_rows)
     wishes = Wishes(
         target, weight if isinstance(weight, str) else None, ignore, types, task, classes,
-        outlier_label, missing, max_categories, hash_bits, nulls,
+        outlier_label, missing, max_categories, hash_bits, nulls, partly_labelled, irrelevant,
     )  # fmt: skip
     if schema is not None and not schema.is_table:
         if zero_based is not None:
@@ -137,7 +145,7 @@ def open_data(
     sparse = {"zero_based": zero_based, "n_features": n_features, "encoding": encoding}
     source = open_source(data, y, weight, format, text, sparse, block_bytes)
     if schema is None:
-        schema = source.infer(wishes)
+        schema = partly_labelled_schema(source.infer(wishes), wishes, source.name)
     else:
         _check_kind(source, schema)
     dataset = DataSet(source, schema, bad, chunk_bytes)

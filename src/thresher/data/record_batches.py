@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from thresher._blanks import IRRELEVANT_TARGET
 from thresher.data.arrow import _Columnar
+from thresher.data.batch import Batch
 from thresher.data.csv import CsvSource
 from thresher.data.dataset import DataSet
 from thresher.data.errors import DataError
@@ -57,14 +59,27 @@ def _matrix_batches(data: DataSet) -> Iterator[pa.RecordBatch]:
         raise DataError(f"{data.name} has {d} features: too many columns for a table")
     names = data.schema.feature_names() or [f"x{j + 1}" for j in range(d)]
     classes = None if target is None or not target.classes else np.array(target.classes)
+    marker = None if target is None else target.irrelevant
     for batch in data.chunks():
         table = dense_of(batch.rows)
         columns: list[Any] = [pa.array(table[:, j]) for j in range(d)]
         if batch.y is not None and target is not None:
-            y = batch.y if classes is None else classes[batch.y.astype(np.int64)]
-            columns.append(pa.array(y))
+            columns.append(
+                pa.array(batch.y) if classes is None else _labels(batch, classes, marker)
+            )
         heads = names if len(columns) == d else [*names, target.name if target else "y"]
         yield pa.RecordBatch.from_arrays(columns, names=heads)
+
+
+def _labels(batch: Batch, classes: np.ndarray, marker: Any) -> pa.Array:
+    """Labels of class numbers; null where there is none."""
+    known = batch.labelled
+    if known.all():
+        return pa.array(classes[batch.codes])
+    out = np.full(batch.size, None, dtype=object)
+    out[known] = classes[batch.codes].tolist()
+    out[batch.targets == IRRELEVANT_TARGET] = marker
+    return pa.array(out.tolist(), type=pa.array(classes).type)
 
 
 def dense_of(rows: Any) -> np.ndarray:

@@ -27,6 +27,7 @@ from typing import IO, Any
 import numpy as np
 from numba import njit
 
+from thresher._blanks import IRRELEVANT_TARGET
 from thresher._files import atomic_file
 from thresher._lanes import aligned
 from thresher.data.batch import Batch, Sparse
@@ -250,6 +251,8 @@ def _sound(block: Batch, schema: Schema) -> bool:
             return False
         if indices.size and int(indices.view(np.uint32).max()) >= schema.n_features:
             return False
+    if y is not None and schema.target is not None and schema.target.partly:
+        y = y[~(np.isnan(y) | (y == IRRELEVANT_TARGET))]
     stored = matrix.data if isinstance(matrix, Sparse) else matrix
     parts = [part for part in (stored, y, weight) if part is not None]
     if not all(_finite(part.reshape(-1).view(np.uint64)) for part in parts):

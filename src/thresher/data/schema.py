@@ -130,6 +130,10 @@ class Target:
         The labels in the order of their codes; empty for regression.
     outlier : str, number or None, default=None
         The one of them that rows of no class have; for novelty detection.
+    partly : bool, default=False
+        Rows without a label are kept.
+    irrelevant : str, number or None, default=None
+        The label of rows of no class, which is none of the classes.
 
     Examples
     --------
@@ -142,11 +146,20 @@ class Target:
     task: str
     classes: tuple[Any, ...] = ()
     outlier: Any = None
+    partly: bool = False
+    irrelevant: Any = None
 
     @property
     def by_words(self) -> bool:
         """Classes are text, to be compared as text; otherwise as numbers."""
         return bool(self.classes) and isinstance(self.classes[0], str)
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """All that a row may be labelled with, sorted."""
+        if self.irrelevant is None:
+            return self.classes
+        return tuple(sorted((*self.classes, self.irrelevant)))
 
 
 @dataclass(frozen=True)
@@ -306,6 +319,14 @@ def _target(document: dict[str, Any]) -> Target:
     if not all(a < b for a, b in pairs) or not all(math.isfinite(c) for c in target.classes
                                                    if not isinstance(c, str)):  # fmt: skip
         raise ValueError("class labels must be in ascending order")
+    if not isinstance(target.partly, bool) or (target.partly and not target.classes):
+        raise ValueError(f"partly labelled: {target.partly!r}, of {len(target.classes)} classes")
+    marker = target.irrelevant
+    if marker is not None and not (
+        target.partly and kinds | {type(marker)} <= ({str} if target.by_words else {int, float})
+        and marker == marker and marker not in target.classes
+    ):  # fmt: skip
+        raise ValueError(f"the label {marker!r} of irrelevant rows does not go with the classes")
     if (target.outlier is None) == (target.task == "novelty") or (
         target.outlier is not None and target.outlier not in target.classes
     ):

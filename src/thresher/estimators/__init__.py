@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from thresher.estimators.semiparametric import SemiparametricRegressor
     from thresher.estimators.spectral import KernelSpectralClustering
     from thresher.estimators.support import SupportVectorClassifier, SupportVectorRegressor
+    from thresher.estimators.universum import UniversumClassifier
 
 _HOME = {
     "FitEvent": "progress",
@@ -48,6 +49,7 @@ _HOME = {
     "StochasticKMeans": "kmeans",
     "SupportVectorClassifier": "support",
     "SupportVectorRegressor": "support",
+    "UniversumClassifier": "universum",
 }
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "StochasticKMeans",
     "SupportVectorClassifier",
     "SupportVectorRegressor",
+    "UniversumClassifier",
 ]
 
 

@@ -39,6 +39,8 @@ class Classifier(ClassifierMixin, Learner):
     classes_: np.ndarray
     #: targets are class numbers, also of two classes
     by_codes = False
+    #: some rows may have no label
+    partly_labelled = False
 
     # ------------------------------------------------------------ learning
 
@@ -141,6 +143,10 @@ class Classifier(ClassifierMixin, Learner):
         """The label of rows of no class, if there can be such rows."""
         return None
 
+    def labelled_rows(self, y: np.ndarray) -> np.ndarray:
+        """Which rows have a label that a prediction can be compared with."""
+        return np.ones(len(y), dtype=bool)
+
     def take_labels(self, labels: np.ndarray) -> None:
         """Those that the codes to come are numbers of."""
         self.classes_ = labels
@@ -240,23 +246,26 @@ class Classifier(ClassifierMixin, Learner):
         self, X: Any, codes: np.ndarray, weight: np.ndarray | None, method: str
     ) -> None:
         """Fit the calibrator on scores of rows that each fold's model has not seen."""
-        smallest = int(np.min(np.unique(codes, return_counts=True)[1]))
+        known = np.flatnonzero(codes >= 0)  # all rows, but for learners of partly labelled ones
+        smallest = int(np.min(np.unique(codes[known], return_counts=True)[1]))
         if smallest < 2:
             raise ValueError("calibrate needs at least two rows of every class")
         from sklearn.model_selection import StratifiedKFold
 
         folds = StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
-        scores = np.empty((codes.size, self.function_.outputs))
-        known = self.get_params(deep=False)
+        scores = np.empty((known.size, self.function_.outputs))
+        params = self.get_params(deep=False)
         quiet = {"calibrate": None, "verbose": 0, "callbacks": None, "trace": False}
-        quiet = {name: value for name, value in quiet.items() if name in known}
-        for train, test in folds.split(np.zeros((codes.size, 1)), codes):
+        quiet = {name: value for name, value in quiet.items() if name in params}
+        for _, test in folds.split(np.zeros((known.size, 1)), codes[known]):
             fold: Any = clone(self).set_params(**quiet)
+            train = np.delete(np.arange(codes.size), known[test])
             mine = None if weight is None else weight[train]
             fold.n_features_in_ = X.shape[1]
             fold.fit_codes(X[train], codes[train], self.classes_, mine)
-            scores[test] = fold.function_.scores(X[test])
-        self.calibrator_ = calibration.calibrate(scores, codes, weight, method)
+            scores[test] = fold.function_.scores(X[known[test]])
+        weight = None if weight is None else weight[known]
+        self.calibrator_ = calibration.calibrate(scores, codes[known], weight, method)
 
     def check_targets(self) -> None:
         """ValueError for classes, read from a file, that do not fit the function."""

@@ -25,7 +25,7 @@ _OF_MAPS = ("n_components", "kernel", "gamma", "landmarks", "n_jobs")
 class MapModel(Learner):
     """Base of the estimators whose rows go through a map."""
 
-    scales = ("relevance",)
+    scales: tuple[str, ...] = ("relevance",)
     kernel: Any
     gamma: Any
     map: Any

@@ -13,7 +13,7 @@ from thresher.dimensions import Float
 from thresher.estimators.base import Learner
 from thresher.estimators.exact_model import ExactModel
 from thresher.estimators.fronts import Front, UnitsFront
-from thresher.estimators.support_fit import Fitted, Watch
+from thresher.estimators.support_fit import Fitted, Unfinished, Watch
 from thresher.functions import KernelSum, LinearFunction
 from thresher.functions.base import check_numbers, require
 from thresher.functions.kernel_sum import are_columns
@@ -246,7 +246,8 @@ def _monitor(watch: Watch, output: int | None) -> Any:
     def told(descent: Descent) -> Status | None:
         count = int(np.count_nonzero(descent.weights))
         text = f"{count:,} kernels, objective {descent.upper:.6g}"
-        return watch.told(output, descent.steps, descent.gap, count, text)
+        function = Unfinished.so_far(text)
+        return watch.tell(output, descent.steps, descent.steps, descent.gap, count, function)
 
     return told
 

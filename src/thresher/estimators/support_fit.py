@@ -25,8 +25,8 @@ from thresher.solvers.dual import DualEvent
 from thresher.solvers.machines import KernelDual
 
 __all__ = [
-    "Fitted", "Rows", "Watch", "avoids_half_the_errors", "deviation", "duels", "explains_half",
-    "support_function", "together",
+    "Fitted", "Rows", "Unfinished", "Watch", "avoids_half_the_errors", "deviation", "duels",
+    "explains_half", "support_function", "together",
 ]  # fmt: skip
 
 _MOMENT = 1.0  # seconds between two lines of progress
@@ -105,12 +105,21 @@ def explains_half(y: np.ndarray, weight: np.ndarray, scores: np.ndarray) -> bool
     return bool(misses < 0.5 * deviation(y, weight) ** 2)
 
 
-class _Unfinished(NamedTuple):
+class Unfinished(NamedTuple):
     """What a callback can look at while a problem is being solved."""
 
     coef: np.ndarray
     intercept: float
     text: str
+
+    @classmethod
+    def so_far(cls, text: str) -> Unfinished:
+        """Nothing but words: weights are not known before the end."""
+        return cls(np.empty((0, 0)), 0.0, text)
+
+    @classmethod
+    def of(cls, event: DualEvent) -> Unfinished:
+        return cls.so_far(f"{event.support:,} support vectors")
 
     def describe(self) -> str:
         return self.text
@@ -129,10 +138,9 @@ class Watch:
         """For the problem of this number."""
         if not (self.estimator.verbose or self.estimator.callbacks):
             return None
-        return lambda event: self.told(
-            output, event.steps, event.violation, event.support,
-            f"{event.support:,} support vectors",
-        )  # fmt: skip
+        return lambda event: self.tell(
+            output, event.steps, event.steps, event.violation, event.support, Unfinished.of(event)
+        )
 
     def is_over(self) -> bool:
         """Whether to begin no other problem."""
@@ -140,15 +148,15 @@ class Watch:
             self.stopped = Status.OUT_OF_TIME
         return self.stopped is not None
 
-    def told(
-        self, output: int | None, steps: int, residual: float, nonzeros: int, text: str
+    def tell(
+        self, output: int | None, passes: int, step: int, residual: float, size: int, function: Any
     ) -> Status | None:
-        """Tell all callbacks; a Status where one of them, or the clock, asked to stop."""
+        """Print and call back; the Status, if one is asked to stop."""
         with self._lock:
             now = time.perf_counter()
             told = FitEvent(
-                self.estimator, output, steps, steps, residual, nonzeros, None, now - self.began,
-                _Unfinished(np.empty((0, 0)), 0.0, text),
+                self.estimator, output, passes, step, residual, size, None, now - self.began,
+                function,
             )  # fmt: skip
             if self.estimator.verbose and now - self.shown >= _MOMENT:
                 self.shown = now

@@ -29,6 +29,7 @@ from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.engines import engine_for
 from thresher.estimators import LinearClassifier, LinearRegressor, StochasticKMeans, input
+from thresher.estimators._partly_labelled import checked_partly, label_array
 from thresher.registry import TASKS
 from thresher.search.criteria import resolve_criterion
 from thresher.search.driver import Search
@@ -41,7 +42,7 @@ from thresher.search.space import Space
 from thresher.search.spaces import context_of, space_for
 from thresher.search.storage import open_study, quiet
 from thresher.search.strategy import Strategy, make_strategy
-from thresher.search.validation import make_folds
+from thresher.search.validation import make_folds, with_unjudged
 
 __all__ = ["TUNED", "TunedClassifier", "TunedClusterer", "TunedRegressor"]
 
@@ -121,7 +122,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         usual = TASKS[self._task].criteria[0]
         criterion = resolve_criterion(usual if self.criterion is None else self.criterion)
         criterion.check(estimator, self._task)
-        self.folds_ = make_folds(self.cv, rows, targets, self._task, seed=seed, groups=groups)
+        self.folds_ = self._folds(estimator, rows, targets, seed, groups)
         given = (estimator, rows, targets, self.folds_, criterion, weight)
         space = self._space(estimator, rows, targets)
         evaluation = Evaluation(*given, seed=seed)
@@ -277,6 +278,9 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None"
             )
+        if _takes_blanks(estimator):
+            X, _, _ = checked_partly(self, X, y, estimator.get_params(deep=False).get("irrelevant"))
+            return X, label_array(y)
         if type(estimator).__module__.startswith("thresher."):
             X, y = input.checked_Xy(
                 self, X, y, reset=True, numeric=not TASKS[self._task].has_classes
@@ -292,6 +296,16 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
                     f"classification needs at least two classes, but there is one class: {y[0]!r}"
                 )
         return X, y
+
+    def _folds(self, estimator: Any, X: Any, y: np.ndarray, seed: int, groups: Any) -> Any:
+        """Rows without a label are learned from in every fold, and judged in none."""
+        if not _takes_blanks(estimator):
+            return make_folds(self.cv, X, y, self._task, seed=seed, groups=groups)
+        known = estimator.labelled_rows(y)
+        own = None if groups is None else np.asarray(groups)[known]
+        labels = np.array(y[known].tolist())
+        folds = make_folds(self.cv, X[known], labels, self._task, seed=seed, groups=own)
+        return with_unjudged(folds, known)
 
     def _space(self, estimator: Any, X: Any, y: np.ndarray) -> Space:
         space = self.space
@@ -343,6 +357,11 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         if inner.classifier_tags is not None and tags.classifier_tags is not None:
             tags.classifier_tags = inner.classifier_tags
         return tags
+
+
+def _takes_blanks(estimator: Any) -> bool:
+    """Whether some rows may have no label."""
+    return bool(getattr(estimator, "partly_labelled", False))
 
 
 class TunedClassifier(ClassifierMixin, TunedModel):

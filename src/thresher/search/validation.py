@@ -32,7 +32,7 @@ from sklearn.model_selection import (
 
 from thresher.registry import TASKS
 
-__all__ = ["Fold", "make_folds"]
+__all__ = ["Fold", "make_folds", "with_unjudged"]
 
 
 class Fold(NamedTuple):
@@ -113,6 +113,24 @@ def make_folds(
     else:
         pairs = list(cv)
     return [_checked(pair, n) for pair in pairs] or _none(cv)
+
+
+def with_unjudged(folds: Sequence[Fold], judged: np.ndarray) -> list[Fold]:
+    """Folds of the rows where ``judged`` is true, with all other rows to learn from in each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thresher.search.validation import Fold, with_unjudged
+    >>> (fold,) = with_unjudged([Fold(np.array([0]), np.array([1]))], np.array([True, False, True]))
+    >>> fold.train.tolist(), fold.test.tolist()
+    ([0, 1], [2])
+    """
+    places, others = np.flatnonzero(judged), np.flatnonzero(~judged)
+    return [
+        Fold(np.sort(np.concatenate([places[fold.train], others])), places[fold.test])
+        for fold in folds[: len(folds)]
+    ]
 
 
 def _named(cv: str, n: int, strata: np.ndarray | None, seed: int) -> Sequence[Fold]:

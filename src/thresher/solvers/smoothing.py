@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 
 from thresher.functions import LinearFunction
-from thresher.solvers.base import Chunk, Problem, Solver
+from thresher.solvers.base import Chunk, Near, Problem, Solver
 from thresher.solvers.driver import penalty_value
 from thresher.solvers.newton import Newton, NewtonState
 
@@ -81,6 +81,11 @@ class SmoothedNewton(Solver):
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> SmoothedState:
         start = Newton().init(self._rounded(problem, self.width), chunk)
+        return SmoothedState(start, self.width, 0, math.inf)
+
+    def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> SmoothedState:
+        """From other weights, with kinks that are rounded off as at the start."""
+        start = Newton().start_from(self._rounded(problem, self.width), chunk, near)
         return SmoothedState(start, self.width, 0, math.inf)
 
     def _rounded(self, problem: Problem, width: float) -> Problem:

@@ -145,13 +145,14 @@ class HoldOut:
         known = learned > 0
         for batch in self.release(learned):
             assert batch.y is not None
-            known[batch.y.astype(np.int64)] = True
+            known[batch.codes] = True
         self._learned = known
 
     def _spare(self, learned: np.ndarray, batch: Batch, held: np.ndarray) -> None:
         """Hold out no first row of a class."""
         assert batch.y is not None
-        present, first = np.unique(batch.y.astype(np.int64), return_index=True)
+        present, first = np.unique(batch.codes, return_index=True)
+        first = np.flatnonzero(batch.labelled)[first]
         spared = first[held[first] & ~learned[present]]
         held[spared] = False
         self._released = np.append(self._released, batch.first + spared)
@@ -185,4 +186,6 @@ class HoldOut:
     def _drawn(self, batch: Batch) -> np.ndarray:
         if self.share == 0.0:
             return np.broadcast_to(np.float64(1.0), (batch.size,))
-        return draws(self.seed, batch.first, batch.size, _HOLDING_OUT)
+        drawn = draws(self.seed, batch.first, batch.size, _HOLDING_OUT)
+        drawn[~batch.labelled] = 1.0  # nothing could be measured on them
+        return drawn

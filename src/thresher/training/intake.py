@@ -74,7 +74,7 @@ class Intake:
         self.moments = self.moments.updated(batch.rows, _weight(batch, held))
         self.mass = self.moments.total
         if self.class_counts is not None and batch.y is not None:
-            codes = batch.y[~held].astype(np.int64)
+            codes = batch.codes_but(held)
             self.class_counts += np.bincount(codes, minlength=self.class_counts.size)
 
     def release(self) -> None:
@@ -149,8 +149,7 @@ def _begin(intake: Intake, batch: Batch, rest: Iterator[Batch]) -> Intake:
     sample, d = intake.sample, intake.data.schema.n_features
     intake.moments = Moments.empty(d).updated(sample.rows, sample.weight)
     if intake.class_counts is not None and sample.y is not None:
-        codes = sample.y.astype(np.int64)
-        intake.class_counts = np.bincount(codes, minlength=intake.class_counts.size)
+        intake.class_counts = np.bincount(sample.codes, minlength=intake.class_counts.size)
     return intake
 
 
@@ -159,7 +158,7 @@ def _learned(batches: list[Batch], hold: HoldOut, classes: int) -> np.ndarray:
     counts = np.zeros(classes, np.int64)
     for batch in batches:
         assert batch.y is not None
-        counts += np.bincount(batch.y[~hold.mask(batch)].astype(np.int64), minlength=classes)
+        counts += np.bincount(batch.codes_but(hold.mask(batch)), minlength=classes)
     return counts
 
 

@@ -30,6 +30,16 @@ class Predicted(NamedTuple):
     scores: np.ndarray
     probabilities: np.ndarray | None
 
+    def labelled(self) -> Predicted:
+        """Those of rows that have a label to compare with; regression has no others."""
+        known = self.batch.labelled
+        if known.all():
+            return self
+        probabilities = None if self.probabilities is None else self.probabilities[known]
+        return Predicted(
+            self.batch.taken(known), self.values[known], self.scores[known], probabilities
+        )
+
 
 @dataclass
 class Model:
@@ -145,9 +155,10 @@ class Model:
         for p in predictions:
             if p.batch.y is None and self.is_supervised:
                 raise DataError("the data has no target to compare predictions with")
+            rows += p.batch.size
+            p = p.labelled()
             X = None if self.is_supervised else self.estimator.comparable(p.batch.X)
             metrics.add(p.batch.y, p.scores, p.probabilities, p.batch.weight, X)
-            rows += p.batch.size
             if on_rows is not None:
                 on_rows(rows)
         return metrics.summary()

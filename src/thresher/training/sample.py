@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._blanks import IRRELEVANT_TARGET
 from thresher._random import generator
 from thresher.data import Batch
 from thresher.data.batch import gathered
@@ -33,9 +34,17 @@ class Sample(NamedTuple):
     def size(self) -> int:
         return int(self.y.size)
 
-    def labelled(self, classes: np.ndarray) -> np.ndarray:
-        """Targets as users give them."""
-        return classes[self.y.astype(np.int64)] if classes.size else self.y
+    def labelled(self, classes: np.ndarray, irrelevant: Any = None) -> np.ndarray:
+        """Targets as users give them; blank, or ``irrelevant``, where rows have no class."""
+        if not classes.size:
+            return self.y
+        known = np.isfinite(self.y)
+        if known.all():
+            return classes[self.y.astype(np.int64)]
+        y = np.full(self.size, None)
+        y[known] = classes[self.y[known].astype(np.int64)].tolist()
+        y[self.y == IRRELEVANT_TARGET] = irrelevant
+        return y
 
 
 def rows_in_memory(intake: Intake) -> Sample:
@@ -63,6 +72,8 @@ def stratified_rows(
     assert intake.rows is not None
     whole = intake.class_counts is None or not classes.size
     counts = np.array([intake.rows]) if whole else np.asarray(intake.class_counts)
+    if not whole and counts.sum() < intake.rows:  # the others have no label
+        counts = np.append(counts, intake.rows - counts.sum())
     quota = np.round(rows * counts / max(counts.sum(), 1)).astype(np.int64)
     quota = np.minimum(np.maximum(quota, least), counts)
     # A little more than is needed is picked up on the way; the smallest draws of each class stay.
@@ -83,7 +94,9 @@ def stratified_rows(
 
 def _strata(rows: Batch, classes: np.ndarray) -> np.ndarray:
     """The class of each row; one class for all where the target is a number, or there is none."""
-    return rows.targets.astype(np.int64) if classes.size else np.zeros(rows.size, np.int64)
+    if not classes.size:
+        return np.zeros(rows.size, np.int64)
+    return np.where(rows.labelled, rows.targets, classes.size).astype(np.int64)
 
 
 def _lowest(draws: np.ndarray, strata: np.ndarray, quota: np.ndarray) -> np.ndarray:

@@ -123,13 +123,14 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     data, y : as :func:`thresher.open_data` takes them, like all options that are not listed here
         (``target=``, ``weight=``, ...)
     learner : {"linear", "kernel", "budgeted", "svm", "hyperplanes", "confidence", "novelty", \
-"kmeans", "planes"} or None, default=None
+"universum", "kmeans", "planes"} or None, default=None
         Linear model, fixed-size kernel machine, kernel machine on a budget of support vectors,
         exact kernel machine (of up to some ten thousand rows in memory), several linear functions
         per class, weights with their variances, or clusters around centres or along planes;
         "novelty" says which class a row belongs to, or that it belongs to none (``outlier_label=``
-        names rows of no class).  None: "linear", or who serves the ``task=`` that was asked for.
-        Clusters are learned without a target; one that is named serves only to compare with.
+        names rows of no class).  "universum" learns from rows without a label, and from rows of no
+        class (``irrelevant=``), too.  None: "linear", or who serves the ``task=`` that was asked
+        for.  Clusters are learned without a target; one that is named serves only to compare with.
     params : dict or None, default=None
         Parameters of the learner's estimator, ``{"loss": "logistic"}``; features are scaled unless
         it says otherwise or the rows are a sparse matrix.
@@ -198,6 +199,8 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     how = Training(**{k: v for k, v in options.items() if k in own}, begun=begun)
     reading = {k: v for k, v in options.items() if k not in own}
     _check_reading(reading, own, opened=isinstance(data, DataSet))
+    if not isinstance(data, DataSet):
+        reading = {**LEARNERS.reading(how.learner), **reading}
     expect(how.cluster)
     dataset = data if isinstance(data, DataSet) else open_data(data, y, **reading)
     trained = run(dataset, how)
@@ -247,11 +250,15 @@ class _Run:
         self.best_loss = np.inf
         self.planned: int | None = None
         self.total: int | None = data.n_rows
+        self.labelled: int | None = None  # rows with a label, where others are learned from too
 
     def model(self) -> Model:
         how = self.how
         intake = self._intake()
         self.total = None
+        target, counts = self.schema.target, intake.class_counts
+        if target is not None and target.partly and counts is not None:
+            self.labelled = int(counts.sum())
         if how.budget is not None:
             self.choice = self._race(intake, how.budget)
             self.estimator = self.choice.estimator
@@ -448,6 +455,7 @@ class _Run:
             "rows": int(rows),
             "held_out_rows": int(self.hold.size),
             "bad_rows": int(self.data.bad.count),
+            "unlabelled_rows": None if self.labelled is None else int(rows - self.labelled),
             "features": int(self.schema.n_features),
             "in_memory": in_memory,
             "passes": int(model.estimator.n_iter_),
@@ -509,7 +517,9 @@ def _estimator(schema: Schema, task: str, how: Training) -> Any:
     elif how.prefer != "accuracy":
         raise ValueError("prefer is about a race: give a budget with it")
     estimator = LEARNERS.estimator(how.learner, task)()
+    _check_partly(schema, how.learner)
     params = {"random_state": how.seed, **_own_params(estimator, task, how)}
+    params |= _irrelevant(schema, params, estimator)
     if schema.target is not None and schema.target.outlier is not None:
         params |= _outliers(params, schema.target.outlier)
     params.setdefault("scale", schema.is_table or schema.layout == "dense")
@@ -519,6 +529,31 @@ def _estimator(schema: Schema, task: str, how: Training) -> Any:
     if how.tuning is not None:
         how.tuning.check(estimator, task, how.every is not None or how.resume)
     return estimator
+
+
+def _check_partly(schema: Schema, learner: str) -> None:
+    """Most learners need a label in every row."""
+    if schema.target is not None and schema.target.partly and not LEARNERS[learner].partly:
+        able = " or ".join(name for name, entry in LEARNERS.items() if entry.partly)
+        raise ValueError(
+            f"learner={learner!r} learns from labelled rows only: open the data without "
+            f"partly_labelled and irrelevant, or use {able}"
+        )
+
+
+def _irrelevant(schema: Schema, params: dict[str, Any], estimator: Any) -> dict[str, Any]:
+    """The label of rows of no class is the data's affair."""
+    marker = None if schema.target is None else schema.target.irrelevant
+    if params.get("irrelevant", marker) != marker:
+        raise ValueError(
+            f"irrelevant={params['irrelevant']!r} is said when data are opened (irrelevant=..., "
+            "--irrelevant), and is no parameter of the learner here"
+        )
+    if marker is None:
+        return {}
+    if "irrelevant" not in estimator.get_params(deep=False):
+        raise ValueError(f"{type(estimator).__name__} does not learn from irrelevant rows")
+    return {"irrelevant": marker}
 
 
 def _bind_groups(estimator: Any, schema: Schema) -> None:

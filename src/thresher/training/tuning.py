@@ -158,6 +158,10 @@ class Tuner:
         texts = {str(w.message): None for w in caught if w.category is UserWarning}
         return search, [t for t in texts if "search ended" not in t]
 
+    def _labels(self, estimator: Any, rows: Sample) -> np.ndarray:
+        irrelevant = estimator.get_params(deep=False).get("irrelevant")
+        return rows.labelled(self.classes, irrelevant)
+
     def _judging(self) -> Criterion:
         """The criterion, which also looks whether to stop; workers cannot be asked."""
         if self.engine is not None:
@@ -169,7 +173,7 @@ class Tuner:
         from thresher.search import SearchFailed
 
         try:
-            search.fit(rows.X, rows.labelled(self.classes), sample_weight=rows.weight)
+            search.fit(rows.X, self._labels(search.estimator, rows), sample_weight=rows.weight)
         except KeyboardInterrupt:  # after the search, while the defaults were judged
             if not hasattr(search, "best_params_"):
                 raise
@@ -203,7 +207,7 @@ class Tuner:
 
     def _space(self, candidate: Any, rows: Sample) -> Space:
         """What the learner declares, without what the user has set."""
-        declared = space_for(candidate, rows.X, rows.labelled(self.classes))
+        declared = space_for(candidate, rows.X, self._labels(candidate, rows))
         context = context_of(candidate)
         given = _given(self.params)
         space = Space({n: d for n, d in declared.dimensions.items() if n not in given})
