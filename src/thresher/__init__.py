@@ -16,8 +16,8 @@ _HOMES = {
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
         "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "OneClassMachine",
-        "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
-        "SupportVectorClassifier", "SupportVectorRegressor",
+        "PlaneClustering", "SemiSupervisedClassifier", "SemiparametricRegressor",
+        "StochasticKMeans", "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         MultiHyperplaneClassifier,
         OneClassMachine,
         PlaneClustering,
+        SemiSupervisedClassifier,
         SemiparametricRegressor,
         StochasticKMeans,
         SupportVectorClassifier,
