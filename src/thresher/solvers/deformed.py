@@ -41,13 +41,17 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, lu_factor, lu_solve, solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve, solve
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 __all__ = ["FeatureSpace", "GramSpace", "Sections"]
 
-_SMALL = 200  # matrices whose eigenvalues are simply computed
-_ALONE = 2.0  # a row is connected if it is as like all others together as itself
+_SMALL = 400  # matrices whose eigenvalues are simply computed
+_TINY = 1e-6  # of likeness, is none
+_LONELY = (
+    "every row is like no other: no kernel value of two rows is positive; use a wider kernel (a "
+    "smaller gamma), or one without negative values"
+)
 
 
 class Sections(NamedTuple):
@@ -105,7 +109,10 @@ class GramSpace:
             )
         self.degrees, self.weight = degrees, weight
         self.shares = weight / degrees
-        self.alone = int(np.count_nonzero(degrees - weight * np.diag(K) <= 1e-6 * degrees))
+        # The diagonal is the likeness of a row to itself; of k such rows, one is it.
+        self.alone = int(np.count_nonzero(degrees - np.diag(K) <= _TINY * degrees))
+        if self.alone == degrees.size:
+            raise ValueError(_LONELY)
         self._mean: tuple[np.ndarray, np.ndarray] | None = None
         self._limit: float | None = None
 
@@ -134,11 +141,10 @@ class GramSpace:
         root = np.sqrt(self.shares)
         n = root.size
         if n <= _SMALL:
-            top = eigh(self._normal(1.0), eigvals_only=True, subset_by_index=(n - 1, n - 1))
-        else:
-            operator = LinearOperator((n, n), lambda v: root * (self.K @ (root * v.ravel())))
-            start = np.random.default_rng(0).normal(size=n)
-            top = eigsh(operator, 1, which="LA", tol=1e-6, v0=start, return_eigenvectors=False)
+            return float(np.linalg.eigvalsh(self._normal(1.0))[-1])
+        operator = LinearOperator((n, n), lambda v: root * (self.K @ (root * v.ravel())))
+        start = np.random.default_rng(0).normal(size=n)
+        top = eigsh(operator, 1, which="LA", tol=1e-3, v0=start, return_eigenvectors=False)
         return float(top[0])
 
     def by_degrees(self, gamma: float) -> Sections:
@@ -223,25 +229,23 @@ class FeatureSpace:
         total, likeness = np.zeros(m), 0.0
         for part, Z in blocks():
             total += weight[part] @ Z
-            likeness = max(likeness, float(np.max(np.einsum("ij,ij->i", Z, Z), initial=0.0)))
-        self._total, floor = total, _ALONE * likeness
+            likeness = max(likeness, float(np.max(_squares(Z), initial=0.0)))
+        self._total, least = total, _TINY * likeness
         self.mass, self.alone = 0.0, 0
         self._moments, mean = np.zeros((m, m)), np.zeros(m)
         for part, Z in blocks():
             Z = Z.astype(np.float64)
             degrees, own = Z @ total, weight[part]
-            counts = degrees > floor
-            self.alone += int(np.count_nonzero(~counts))
+            itself = _squares(Z)
+            self.alone += int(np.count_nonzero(degrees - itself <= least))
+            # Landmarks may miss a row: its degree is then less than its own part of it.
+            counts = (degrees > least) & (degrees > (1.0 - _TINY) * itself)
             shares = np.where(counts, own / np.where(counts, degrees, 1.0), 0.0)
             self.mass += float(shares.sum())
             mean += shares @ Z
             self._moments += (Z * shares[:, None]).T @ Z
-        if not self.mass > 0.0:
-            raise ValueError(
-                "every row is like no other: all degrees, the sums of a row's kernel values, are "
-                "zero (or negative); use a wider kernel (a smaller gamma), or one without negative "
-                "values"
-            )
+        if self.alone == weight.size or not self.mass > 0.0:
+            raise ValueError(_LONELY)
         self._own_mean, self._mean = mean / self.mass, np.zeros(m)
 
     def centre(self) -> None:
@@ -251,9 +255,7 @@ class FeatureSpace:
 
     def limit(self) -> float:
         """The gamma below which :meth:`by_degrees` is convex."""
-        m = self._mean.size
-        top = eigh(self._moments, eigvals_only=True, subset_by_index=(m - 1, m - 1))
-        return _inverse(float(top[0]))
+        return _inverse(float(np.linalg.eigvalsh(self._moments)[-1]))
 
     def by_degrees(self, gamma: float) -> Sections:
         """The sections for M = -gamma / D; beyond the limit those of a stationary point."""
@@ -294,6 +296,10 @@ def _solved(system: Callable[[], np.ndarray], right: np.ndarray) -> np.ndarray:
         return cho_solve(factor, right, check_finite=False)
     except LinAlgError:
         return solve(system(), right, assume_a="sym", overwrite_a=True, check_finite=False)
+
+
+def _squares(Z: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->i", Z, Z)
 
 
 def _plus_one(system: np.ndarray) -> np.ndarray:
