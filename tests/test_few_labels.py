@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from thresher import RBF, SemiSupervisedClassifier, SupportVectorClassifier
 from thresher._seed import seed_from
+from thresher.estimators.neighbours import neighbour_laplacian
 from thresher.kernels.gram import gram
-from thresher.kernels.neighbours import neighbour_laplacian
 from thresher.solvers.deformed import FeatureSpace, GramSpace
 from thresher.solvers.few_labels import Coupling, coupled_ridge, squared_hinge
 from thresher.solvers.label_machines import METHODS
@@ -331,7 +331,7 @@ def test_rows_without_labels_help():
 def test_hidden_labels_are_those_of_rows_that_stay(method):
     """One factorisation for all folds gives what a fit for every fold does."""
     X, _, few = small(3)
-    found = model(method, C="cv", unlabelled="cv", cv=3).fit(X, few)
+    found = model(method, C="cv", unlabelled="cv", folds=3).fit(X, few)
     known = np.flatnonzero(~np.isnan(few))
     from sklearn.model_selection import StratifiedKFold
 
@@ -362,7 +362,10 @@ def test_the_width_is_chosen_too_and_callbacks_stop():
 
     found = model(gamma="cv", unlabelled="cv").fit(MOONS, few)
     assert len({row["gamma"] for row in found.cv_results_}) == 4
-    assert found.kernel_.gamma == min(found.cv_results_, key=lambda r: (r["error"], r["loss"]))["gamma"]
+    assert (
+        found.kernel_.gamma
+        == min(found.cv_results_, key=lambda r: (r["error"], r["loss"]))["gamma"]
+    )
     stopped = model(gamma="cv", unlabelled="cv", callbacks=[stop]).fit(MOONS, few)
     assert stopped.status_.name == "INTERRUPTED"
     assert seen == [1, 2, 3]
@@ -385,7 +388,9 @@ def test_the_width_is_chosen_too_and_callbacks_stop():
         ({"method": "bi_semi_ksc", "repulsion": 1.0}, "repulsion must be more than 1"),
         ({"method": "bi_semi_ksc", "tilt": 0.0}, "tilt must be a positive number"),
         ({"n_neighbors": 0}, "n_neighbors must be 1 or more, 'auto' or None"),
-        ({"cv": 1}, "cv must be a number of folds"),
+        ({"folds": 1}, "folds must be 2 or more"),
+        ({"tol": 0.0, "method": "lap_svm"}, "tol must be a positive number"),
+        ({"max_iter": 0}, "max_iter must be at least 1"),
         ({"memory": 0}, "memory must be a positive number"),
         ({"n_components": "full", "memory": 1e3}, "needs 1,440,000 bytes for two kernel matrices"),
         ({"reject": "none"}, "reject='none' does not go with labels that are numbers"),
@@ -419,7 +424,7 @@ def test_too_few_labels_to_hide():
     y[:3] = ["a", "a", "b"]
     with pytest.raises(ValueError, match="two of every class, but class 'b' has one: give C"):
         model(C="cv").fit(MOONS, y)
-    assert model().fit(MOONS, y).score(MOONS, np.where(HALVES == HALVES[2], "b", "a")) > 0.5
+    assert model().fit(MOONS, y).score(MOONS, np.where(HALVES[2] == HALVES, "b", "a")) > 0.5
 
 
 @pytest.mark.parametrize("n_components", ["auto", 50])

@@ -25,6 +25,7 @@ from thresher import (
     LinearClassifier,
     MultiHyperplaneClassifier,
     SemiparametricRegressor,
+    SemiSupervisedClassifier,
     SupportVectorClassifier,
     cli,
     load_model,
@@ -39,7 +40,7 @@ from thresher.solvers import driver
 INTERRUPTED = 130
 LEARNERS = [
     "linear", "joint", "kernel", "forest", "budgeted", "svm", "hyperplanes", "confidence",
-    "semiparametric",
+    "semiparametric", "few_labels",
 ]  # fmt: skip
 
 
@@ -177,6 +178,7 @@ def one_of(learner):
         "hyperplanes": MultiHyperplaneClassifier(max_iter=2, random_state=0),
         "confidence": ConfidenceClassifier(max_iter=2, random_state=0),
         "semiparametric": SemiparametricRegressor("linear", algorithm="pdsg", random_state=0),
+        "few_labels": SemiSupervisedClassifier("lap_svm", n_components=50, random_state=0),
     }[learner]
 
 

@@ -19,11 +19,11 @@ from thresher.estimators.base import SEVERITY
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.label_fit import ExactSpace, Found, LandmarkSpace, warn_of_lonely_rows
 from thresher.estimators.label_folds import Labels, best_trial
+from thresher.estimators.neighbours import neighbour_laplacian
 from thresher.estimators.spaces import kernel_dimensions
 from thresher.estimators.support_fit import Watch
 from thresher.functions.base import require
 from thresher.kernels import Kernel
-from thresher.kernels.neighbours import neighbour_laplacian
 from thresher.kernels.width import resolve_kernel
 from thresher.maps.nystroem import Nystroem
 from thresher.penalties import L2
@@ -83,10 +83,15 @@ class SemiSupervisedClassifier(Classifier):
         Landmarks; "full": every row, the exact machine; "auto": that, as far as ``memory`` allows.
     landmarks : {"uniform", "entropy", "kmeans", "kmedoids"}, array or callable, default="uniform"
         See ``Nystroem``.
-    cv : int, default=5
-        Folds of the labels.
+    folds : int, default=5
+        Of the labels, for "cv".
     scale : bool, default=False
         Standardise the features, by all rows; sparse data are scaled but not centred.
+    tol : float, default=1e-4
+        Of "lap_svm": by how much the KKT conditions may be violated.
+    max_iter : int or None, default=None
+        Of Laplacian machines: most renewals of the working set, or steps of Newton's method; None:
+        as many as it takes.
     memory : float, default=2e9
         Bytes for two kernel matrices (11,000 rows); beyond, landmarks are used.
     class_weight : dict, "balanced" or None, default=None
@@ -153,8 +158,10 @@ class SemiSupervisedClassifier(Classifier):
         n_neighbors: Any = "auto",
         n_components: Any = "auto",
         landmarks: Any = "uniform",
-        cv: int = 5,
+        folds: int = 5,
         scale: bool = False,
+        tol: float = 1e-4,
+        max_iter: int | None = None,
         memory: float = 2e9,
         class_weight: Any = None,
         random_state: Any = None,
@@ -173,8 +180,10 @@ class SemiSupervisedClassifier(Classifier):
         self.n_neighbors = n_neighbors
         self.n_components = n_components
         self.landmarks = landmarks
-        self.cv = cv
+        self.folds = folds
         self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
         self.memory = memory
         self.class_weight = class_weight
         self.random_state = random_state
@@ -195,8 +204,10 @@ class SemiSupervisedClassifier(Classifier):
         resolve(self.kernel, Kernel, "kernel")
         if not self.memory > 0.0:
             raise ValueError(f"memory must be a positive number of bytes, got {self.memory}")
-        if not (isinstance(self.cv, int | np.integer) and self.cv >= 2):
-            raise ValueError(f"cv must be a number of folds, 2 or more, got {self.cv!r}")
+        if not (isinstance(self.folds, int | np.integer) and self.folds >= 2):
+            raise ValueError(f"folds must be 2 or more, got {self.folds!r}")
+        if self.max_iter is not None and self.max_iter < 1:
+            raise ValueError(f"max_iter must be at least 1 (or None), got {self.max_iter}")
         near = self.n_neighbors
         counted = isinstance(near, int | np.integer) and not isinstance(near, bool) and near >= 1
         if not (counted or near is None or near == "auto"):
@@ -208,10 +219,11 @@ class SemiSupervisedClassifier(Classifier):
         usual = cls.usual_strength if self.unlabelled in (None, "cv") else self.unlabelled
         given = {
             "C": 10.0 if self.C == "cv" else self.C, "unlabelled": usual, "bias": self.bias,
-            "repulsion": self.repulsion, "tilt": self.tilt,
+            "repulsion": self.repulsion, "tilt": self.tilt, "tol": self.tol,
+            "max_steps": self.max_iter,
         }  # fmt: skip
         known = {field.name for field in dataclasses.fields(cls)}
-        for name in ("C", "unlabelled", "repulsion", "tilt"):
+        for name in ("C", "unlabelled", "repulsion", "tilt", "tol"):
             value = given[name]
             if isinstance(value, bool) or not isinstance(value, int | float | np.number):
                 raise ValueError(f"{name} must be a number, got {value!r}")
@@ -258,6 +270,7 @@ class SemiSupervisedClassifier(Classifier):
             Weight k means the same as the row k times.
         """
         self.check_options()
+        input.refuse_infinite(y)
         X, codes, classes = checked_partly(self, X, y)
         return self.fit_codes(X, codes, classes, input.check_weight(sample_weight, X))
 
@@ -290,9 +303,7 @@ class SemiSupervisedClassifier(Classifier):
             return np.where(codes == 1, 1.0, -1.0), 1
         return codes.astype(np.float64), k
 
-    def _fit(
-        self, rows: Rows, codes: np.ndarray, weight: np.ndarray, labelled: np.ndarray
-    ) -> None:
+    def _fit(self, rows: Rows, codes: np.ndarray, weight: np.ndarray, labelled: np.ndarray) -> None:
         """``weight`` is that of rows, ``labelled`` that of labels."""
         self._forget()
         for name in ("cv_error_", "cv_results_"):
@@ -350,7 +361,7 @@ class SemiSupervisedClassifier(Classifier):
         choosing = "cv" in (self.C, self.unlabelled, self.gamma)
         Cs = _CS if self.C == "cv" else (machine.C,)
         seed, n = seed_from(self.random_state), X.shape[0]
-        folds = labels.folds(self.cv, seed, self.classes_) if choosing else []
+        folds = labels.folds(self.folds, seed, self.classes_) if choosing else []
         best: Found | None = None
         tried: list[dict[str, Any]] = []
         laplacian = self._laplacian(X) if machine.uses_graph else None

@@ -79,8 +79,9 @@ def best_trial(
         if best is None or (error, loss) < best:
             best, chosen = (error, loss), own
     fit = chosen.learn(bent, everything, signs, labels.weight)
-    error, loss = best or (None, 0.0)
-    return Trial(chosen, fit, error, loss, told)
+    if best is None:
+        return Trial(chosen, fit, None, 0.0, told)
+    return Trial(chosen, fit, *best, told)
 
 
 def _judged(

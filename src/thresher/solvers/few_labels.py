@@ -76,9 +76,7 @@ class Coupling(NamedTuple):
         return cls(vectors, gammas)
 
 
-def ridge(
-    K: np.ndarray, y: np.ndarray, bounds: np.ndarray, corner: float | None = 0.0
-) -> LabelFit:
+def ridge(K: np.ndarray, y: np.ndarray, bounds: np.ndarray, corner: float | None = 0.0) -> LabelFit:
     r"""Squared losses, half of each times ``bounds``: one system for all outputs.
 
     .. math:: \begin{pmatrix} K + \mathrm{diag}(1/C) & 1 \\ 1' & q \end{pmatrix}
@@ -102,7 +100,9 @@ def coupled_ridge(
     """
     l, k = y.shape
     U = coupling.vectors
-    H = sum(np.kron(np.outer(u, u), K) for u, K in zip(U.T, kernels, strict=True))
+    H = np.zeros((k * l, k * l))
+    for u, K in zip(U.T, kernels, strict=True):
+        H += np.kron(np.outer(u, u), K)
     borders = None if corners is None else np.kron(np.eye(k), np.ones((l, 1)))
     flat = np.ascontiguousarray(y.T).reshape(-1, 1)
     corner = np.zeros((k, k)) if corners is None else np.diag(corners)
@@ -126,24 +126,29 @@ def hinge(solver: KernelDual, K: np.ndarray, y: np.ndarray, bounds: np.ndarray) 
     )  # fmt: skip
 
 
-def squared_hinge(K: np.ndarray, y: np.ndarray, bounds: np.ndarray) -> LabelFit:
+def squared_hinge(
+    K: np.ndarray, y: np.ndarray, bounds: np.ndarray, max_steps: int | None = None
+) -> LabelFit:
     """Squared hinge losses, half of each times ``bounds``, by Newton's method in the primal.
 
     A step solves least squares over the rows within the margin (Chapelle, 2007).
     """
-    found = [_newton(K, t, bounds) for t in y.T]
+    found = [_newton(K, t, bounds, max_steps or _STEPS) for t in y.T]
     return LabelFit(
         np.stack([c for c, _, _ in found], axis=1)[None], np.array([b for _, b, _ in found]),
-        Status.CONVERGED if all(n < _STEPS for *_, n in found) else Status.MAX_ITER,
-        max(n for *_, n in found),
+        Status.CONVERGED if all(n is not None for *_, n in found) else Status.MAX_ITER,
+        max(n or max_steps or _STEPS for *_, n in found),
     )  # fmt: skip
 
 
-def _newton(K: np.ndarray, y: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, float, int]:
+def _newton(
+    K: np.ndarray, y: np.ndarray, bounds: np.ndarray, most: int
+) -> tuple[np.ndarray, float, int | None]:
+    """Coefficients, bias, and the number of steps; None where there were too few."""
     coef, bias = np.zeros(y.size), 0.0
     inside = np.ones(y.size, dtype=bool)
     value = _objective(K, y, bounds, coef, bias)
-    for step in range(1, _STEPS):
+    for step in range(1, most + 1):
         found = ridge(K[np.ix_(inside, inside)], y[inside, None], bounds[inside])
         aim, aim_bias = np.zeros(y.size), float(found.intercept[0])
         aim[inside] = found.coef[0, :, 0]
@@ -159,7 +164,7 @@ def _newton(K: np.ndarray, y: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarra
         if length == 1.0 and np.array_equal(now, inside):
             return coef, bias, step
         inside = now if now.any() else inside
-    return coef, bias, _STEPS
+    return coef, bias, None
 
 
 def _objective(

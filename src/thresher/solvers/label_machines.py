@@ -225,6 +225,8 @@ class LapSVM(LabelMachine):
         c: how much neighbours must agree, on the average.
     tol : float, default=1e-4
         By how much the KKT conditions of the dual may be violated.
+    max_steps : int or None, default=None
+        Most renewals of the working set.
 
     Examples
     --------
@@ -234,10 +236,16 @@ class LapSVM(LabelMachine):
     """
 
     tol: float = 1e-4
+    max_steps: int | None = None
     uses_graph = True
     usual_strength = 100.0
     strengths = (0.0, 10.0, 100.0, 1e3, 1e4, 1e5)
-    loss = Hinge
+    loss: ClassVar[Any] = Hinge
+
+    def check_options(self) -> None:
+        super().check_options()
+        if not (self.tol > 0.0 and math.isfinite(self.tol)):
+            raise ValueError(f"tol must be a positive number, got {self.tol}")
 
     def bend(self, space: GramSpace | FeatureSpace, outputs: int, laplacian: Any) -> Bent:
         if laplacian is None:
@@ -246,7 +254,7 @@ class LapSVM(LabelMachine):
 
     def learn(self, bent: Bent, rows: np.ndarray, y: np.ndarray, weight: np.ndarray) -> LabelFit:
         K = bent.sections[0].values[np.ix_(rows, rows)]
-        return hinge(KernelDual(self.tol), K, y, self.C * weight)
+        return hinge(KernelDual(self.tol, max_steps=self.max_steps), K, y, self.C * weight)
 
 
 @dataclass(frozen=True)
@@ -258,7 +266,8 @@ class LapSVMPrimal(LapSVM):
 
     Parameters
     ----------
-    C, unlabelled, tol : as in ``LapSVM``; Newton's method ends at the optimum, and asks for no tol
+    C, unlabelled, tol, max_steps : as in ``LapSVM``; Newton's method ends at the optimum, whatever
+        tol is
 
     Examples
     --------
@@ -267,11 +276,11 @@ class LapSVMPrimal(LapSVM):
     'SquaredHinge'
     """
 
-    loss = SquaredHinge
+    loss: ClassVar[Any] = SquaredHinge
 
     def learn(self, bent: Bent, rows: np.ndarray, y: np.ndarray, weight: np.ndarray) -> LabelFit:
         K = bent.sections[0].values[np.ix_(rows, rows)]
-        return squared_hinge(K, y, self.C * weight)
+        return squared_hinge(K, y, self.C * weight, self.max_steps)
 
 
 METHODS: dict[str, type[LabelMachine]] = {

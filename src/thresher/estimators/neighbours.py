@@ -25,7 +25,7 @@ def neighbour_laplacian(X: Any, count: int) -> csr_array:
     Examples
     --------
     >>> import numpy as np
-    >>> from thresher.kernels.neighbours import neighbour_laplacian
+    >>> from thresher.estimators.neighbours import neighbour_laplacian
     >>> L = neighbour_laplacian(np.array([[0.0], [1.0], [5.0]]), 1)
     >>> (4 * L.toarray()).tolist()
     [[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]]
