@@ -121,11 +121,12 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     ----------
     data, y : as :func:`thresher.open_data` takes them, like all options that are not listed here
         (``target=``, ``weight=``, ...)
-    learner : {"linear", "kernel", "budgeted", "svm", "hyperplanes", "confidence", "kmeans", \
-"planes"}, default="linear"
+    learner : {"linear", "kernel", "budgeted", "svm", "hyperplanes", "confidence", "few_labels", \
+"kmeans", "planes"}, default="linear"
         Linear model, fixed-size kernel machine, kernel machine on a budget of support vectors,
         exact kernel machine (of up to some ten thousand rows in memory), several linear functions
-        per class, weights with their variances, or clusters around centres or along planes.
+        per class, weights with their variances, classes of rows of which few have labels, or
+        clusters around centres or along planes.
         Clusters are learned without a target; one that is named serves only to compare with.
     params : dict or None, default=None
         Parameters of the learner's estimator, ``{"loss": "logistic"}``; features are scaled unless
