@@ -360,13 +360,13 @@ def test_the_width_is_chosen_too_and_callbacks_stop():
         seen.append(event.passes)
         return len(seen) == 3
 
-    found = model(gamma="cv", unlabelled="cv").fit(MOONS, few)
+    found = model(gamma="cv", unlabelled="cv").fit(MOONS[:120], few[:120])
     assert len({row["gamma"] for row in found.cv_results_}) == 4
     assert (
         found.kernel_.gamma
         == min(found.cv_results_, key=lambda r: (r["error"], r["loss"]))["gamma"]
     )
-    stopped = model(gamma="cv", unlabelled="cv", callbacks=[stop]).fit(MOONS, few)
+    stopped = model(gamma="cv", unlabelled="cv", callbacks=[stop]).fit(MOONS[:120], few[:120])
     assert stopped.status_.name == "INTERRUPTED"
     assert seen == [1, 2, 3]
     assert stopped.score(MOONS, HALVES) > 0.6

@@ -158,8 +158,8 @@ class GramSpace:
         """The sections for M = strength times a sparse Laplacian of all rows."""
         system = np.asarray(laplacian @ self.K)
         system *= strength
-        factor = lu_factor(_plus_one(system), overwrite_a=True, check_finite=False)
-        F = lu_solve(factor, self.K[:, self.known], trans=1, check_finite=False)
+        factor = lu_factor(_plus_one(system).T, overwrite_a=True, check_finite=False)
+        F = lu_solve(factor, self.K[:, self.known], check_finite=False)
         return self._sections(F, strength * (laplacian @ F))
 
     def by_own_graph(self, strength: float) -> Sections:
@@ -291,11 +291,11 @@ class FeatureSpace:
 
 def _solved(system: Callable[[], np.ndarray], right: np.ndarray) -> np.ndarray:
     """By Cholesky where the system is positive definite, or else it is made again."""
-    try:
-        factor = cho_factor(system(), overwrite_a=True, check_finite=False)
+    try:  # in LAPACK's order, for a symmetric matrix the same, nothing is copied
+        factor = cho_factor(system().T, overwrite_a=True, check_finite=False)
         return cho_solve(factor, right, check_finite=False)
     except LinAlgError:
-        return solve(system(), right, assume_a="sym", overwrite_a=True, check_finite=False)
+        return solve(system().T, right, assume_a="sym", overwrite_a=True, check_finite=False)
 
 
 def _squares(Z: np.ndarray) -> np.ndarray:
