@@ -175,9 +175,7 @@ def run(settings: Settings, count: int = SPLITS) -> str:
     return "\n\n".join([*parts, *_tables(errors, seconds), REMARKS])
 
 
-def _judged(
-    X: np.ndarray, y: np.ndarray, known: np.ndarray
-) -> Iterator[tuple[str, float, float]]:
+def _judged(X: np.ndarray, y: np.ndarray, known: np.ndarray) -> Iterator[tuple[str, float, float]]:
     """Name, error in percent and CPU seconds of every machine."""
     gamma = median_gamma(RBF(), X)
     for machine in MACHINES:

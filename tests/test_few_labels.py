@@ -372,6 +372,19 @@ def test_the_width_is_chosen_too_and_callbacks_stop():
     assert stopped.score(MOONS, HALVES) > 0.6
 
 
+@pytest.mark.parametrize("method", ["semi_ksc", "bi_semi_ksc"])
+def test_probabilities_are_calibrated_on_hidden_labels(method):
+    found = model(method, gamma=5.0, calibrate="sigmoid").fit(MOONS, blanked(HALVES, 20))
+    p = found.predict_proba(MOONS)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert np.mean(p.argmax(axis=1) == HALVES) > 0.9
+    assert found.decoded(found.scores(MOONS))[2] is not None
+    with pytest.raises(AttributeError, match="has no attribute .predict_proba"):
+        model().predict_proba  # noqa: B018
+    several = model(method, calibrate="isotonic").fit(BLOBS, blanked(GROUPS, 20))
+    assert several.predict_proba(BLOBS).shape == (90, 3)
+
+
 # ---------------------------------------------------------------- bad input
 
 

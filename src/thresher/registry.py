@@ -385,6 +385,7 @@ LEARNERS = Learners({
         "Classes of many rows of which few have labels: rows that hang together belong together. "
         "Leave the target of the others blank. Best with up to some hundred features.",
         {"classification": "thresher.estimators.few_labels.SemiSupervisedClassifier"},
+        losses={"classification": ("least_squares",)},
     ),
     "semiparametric": LearnerEntry(
         "functions with readable coefficients beside a kernel machine",

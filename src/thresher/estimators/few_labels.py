@@ -16,9 +16,10 @@ from thresher.dimensions import Float
 from thresher.estimators import input
 from thresher.estimators._partly_labelled import UNLABELLED, checked_partly
 from thresher.estimators.base import SEVERITY
+from thresher.estimators.calibration import calibrate
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.label_fit import ExactSpace, Found, LandmarkSpace, warn_of_lonely_rows
-from thresher.estimators.label_folds import Labels, best_trial
+from thresher.estimators.label_folds import Labels, best_trial, hidden_scores
 from thresher.estimators.neighbours import neighbour_laplacian
 from thresher.estimators.spaces import kernel_dimensions
 from thresher.estimators.support_fit import Watch
@@ -84,7 +85,9 @@ class SemiSupervisedClassifier(Classifier):
     landmarks : {"uniform", "entropy", "kmeans", "kmedoids"}, array or callable, default="uniform"
         See ``Nystroem``.
     folds : int, default=5
-        Of the labels, for "cv".
+        Of the labels, for "cv" and ``calibrate``.
+    calibrate : {"sigmoid", "isotonic"} or None, default=None
+        Offer ``predict_proba``, fitted on scores of labels that were hidden in turn.
     scale : bool, default=False
         Standardise the features, by all rows; sparse data are scaled but not centred.
     tol : float, default=1e-4
@@ -140,7 +143,6 @@ class SemiSupervisedClassifier(Classifier):
 
     record = (*Classifier.record, "kernel_")
     optional_record = (*Classifier.optional_record, "cv_error_", "cv_results_")
-    calibrate = None
     alpha_per_row = False  # C is one label's
 
     def __init__(
@@ -159,6 +161,7 @@ class SemiSupervisedClassifier(Classifier):
         n_components: Any = "auto",
         landmarks: Any = "uniform",
         folds: int = 5,
+        calibrate: str | None = None,
         scale: bool = False,
         tol: float = 1e-4,
         max_iter: int | None = None,
@@ -181,6 +184,7 @@ class SemiSupervisedClassifier(Classifier):
         self.n_components = n_components
         self.landmarks = landmarks
         self.folds = folds
+        self.calibrate = calibrate
         self.scale = scale
         self.tol = tol
         self.max_iter = max_iter
@@ -193,6 +197,7 @@ class SemiSupervisedClassifier(Classifier):
     # ------------------------------------------------------------ options
 
     def check_options(self) -> None:
+        super().check_options()
         if self.method not in METHODS:
             known = ", ".join(map(repr, METHODS))
             raise ValueError(f"method must be one of {known}, got {self.method!r}")
@@ -252,9 +257,6 @@ class SemiSupervisedClassifier(Classifier):
     def without_stream(self) -> tuple[str, str]:
         """Who needs all rows, and what to use where they are too many."""
         return "learning from few labels", "a sample of the rows without labels"
-
-    def _has_probabilities(self) -> bool:
-        raise AttributeError("SemiSupervisedClassifier has scores, but no probabilities")
 
     # ------------------------------------------------------------ the fit
 
@@ -347,6 +349,10 @@ class SemiSupervisedClassifier(Classifier):
         self.transduction_ = self._told(function.scores(input.matrix_of(rows)))
         if tried and found.trial.error is not None:
             self.cv_error_, self.cv_results_ = found.trial.error, tried
+        if self.calibrate is not None:
+            folds = labels.folds(self.folds, seed_from(self.random_state), self.classes_)
+            hidden = hidden_scores(machine, found.bent, labels, folds)
+            self.calibrator_ = calibrate(hidden, labels.codes, labels.weight, self.calibrate)
         warn_of_lonely_rows(found.space, type(self).__name__, kept.size)
         if SEVERITY.index(status) >= SEVERITY.index(Status.MAX_ITER):
             self._warn(status)
@@ -429,7 +435,8 @@ class SemiSupervisedClassifier(Classifier):
         return self._told(self.scores(X))
 
     def decoded(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        return self._told(scores), _shown(scores), None
+        probabilities = None if self.link is None else self.link(scores)
+        return self._told(scores), _shown(scores), probabilities
 
     def _told(self, scores: np.ndarray) -> np.ndarray:
         labels = self.classes_[best_class(scores)]

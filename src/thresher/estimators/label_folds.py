@@ -17,7 +17,7 @@ from thresher._scores import best_class
 from thresher.solvers.few_labels import LabelFit
 from thresher.solvers.label_machines import Bent, LabelMachine
 
-__all__ = ["Labels", "Trial", "best_trial"]
+__all__ = ["Labels", "Trial", "best_trial", "hidden_scores"]
 
 
 class Labels(NamedTuple):
@@ -42,8 +42,9 @@ class Labels(NamedTuple):
         rarest = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
         if counts[rarest] < 2:
             raise ValueError(
-                f"'cv' hides labels in turn and needs two of every class, but class "
-                f"{classes[rarest].item()!r} has one: give C, unlabelled and gamma as numbers"
+                f"hiding labels in turn needs two of every class, but class "
+                f"{classes[rarest].item()!r} has one: give C, unlabelled and gamma as numbers, and "
+                "do not calibrate"
             )
         made = StratifiedKFold(min(count, int(counts[rarest])), shuffle=True, random_state=seed)
         return list(made.split(np.zeros((self.codes.size, 1)), self.codes))
@@ -88,12 +89,18 @@ def _judged(
     machine: LabelMachine, bent: Bent, labels: Labels, signs: np.ndarray, folds: Any
 ) -> tuple[float, float]:
     """Share of hidden labels that are wrong, and their mean squared margin loss."""
-    wrong = loss = 0.0
+    scores = hidden_scores(machine, bent, labels, folds)
+    wrong = best_class(scores) != labels.codes
+    losses = np.mean(np.maximum(1.0 - signs * scores, 0.0) ** 2, axis=1)
+    weight = labels.weight
+    return float(np.average(wrong, weights=weight)), float(np.average(losses, weights=weight))
+
+
+def hidden_scores(machine: LabelMachine, bent: Bent, labels: Labels, folds: Any) -> np.ndarray:
+    """(labels, outputs): of each label, by the machine of the folds that do not show it."""
+    signs = labels.signs
+    out = np.empty(signs.shape)
     for shown, hidden in folds:
         fit = machine.learn(bent, shown, signs[shown], labels.weight[shown])
-        scores, weight = bent.scores(shown, fit, hidden), labels.weight[hidden]
-        wrong += float(weight @ (best_class(scores) != labels.codes[hidden]))
-        short = np.maximum(1.0 - signs[hidden] * scores, 0.0)
-        loss += float(weight @ np.mean(short**2, axis=1))
-    total = float(labels.weight.sum())
-    return wrong / total, loss / total
+        out[hidden] = bent.scores(shown, fit, hidden)
+    return out
