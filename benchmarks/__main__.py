@@ -15,6 +15,8 @@ CLAIMS = {
     "peer_table": "All peers",
     "online_epoch": "One online epoch",
     "sparse_models": "Sparse models",
+    "groups": "Groups of features",
+    "manifold": "RDA+: identify, then finish",
     "defaults": "Untuned defaults",
     "startup": "First fit and memory",
     "reading": "Reading files and learning from them",
@@ -25,6 +27,7 @@ CLAIMS = {
     "budgeted": "Kernel machines on a budget",
     "hyperplanes": "Multi-hyperplane machines",
     "confidence": "Confidence-weighted learning",
+    "novelty": "Novelty detection",
     "matchings": "Matching objects of two sets",
     "local_landmarks": "Kernel machines in cells: covtype",
     "forests": "Forests as feature maps",
@@ -76,7 +79,7 @@ def _machine() -> str:
         found = re.search(r"model name\s*:\s*(.*)", info.read_text())
         cpu = found.group(1) if found else cpu
     packages = ("thresher", "numpy", "scipy", "numba", "scikit-learn", "liblinear-official",
-                "vowpalwabbit", "skglm", "pyarrow", "optuna")  # fmt: skip
+                "vowpalwabbit", "skglm", "celer", "group-lasso", "pyarrow", "optuna")  # fmt: skip
     return f"{cpu}, Python {platform.python_version()}, " + ", ".join(
         f"{name} {_version(name)}" for name in packages
     )

@@ -30,8 +30,10 @@ from reproduction import (  # noqa: E402
     few_labels,
     fixed_size,
     hyperplanes,
+    manifold,
     matchings,
     noise,
+    novelty,
     orderings,
     recovery,
     reweighted,
@@ -60,6 +62,7 @@ EXPERIMENTS = {
     "fixed_size": Experiment(
         "Fixed-size machines: hinge and pinball", fixed_size.run, fixed_size.ABSENT
     ),
+    "novelty": Experiment("Supervised novelty detection", novelty.run, novelty.ABSENT),
     "salsa": Experiment("SALSA's benchmark: Covertype", salsa.run, salsa.ABSENT),
     "matchings": Experiment("Matching objects of two sets", matchings.run, matchings.ABSENT),
     "hyperplanes": Experiment("Multi-hyperplane machines", hyperplanes.run, hyperplanes.ABSENT),
@@ -70,6 +73,9 @@ EXPERIMENTS = {
     "cuts": Experiment("Cutting planes: iterations", cuts.run, cuts.ABSENT),
     "semiparametric": Experiment(
         "Semiparametric regression", semiparametric.run, semiparametric.ABSENT
+    ),
+    "manifold": Experiment(
+        "RDA+: manifolds identified while learning", manifold.run, manifold.ABSENT
     ),
     "clustering": Experiment(
         "Stochastic k-means with sparse centres", clustering.run, clustering.ABSENT
@@ -85,12 +91,11 @@ HEAD = """\
 
 Our results beside those printed in three PhD theses: V. Jumutc's (KU Leuven, 2016), chapters 2 to
 5; N. Djuric's (Temple University, 2014), chapters 2 to 6; S. Lee's (University of
-Wisconsin-Madison), chapters 3 to 5. This file is written by `make reproduce` (`python -m
+Wisconsin-Madison), chapters 2 to 5. This file is written by `make reproduce` (`python -m
 reproduction`); `--runs 50` repeats the published number of splits where a section does not set a
 limit of its own, `--only NAME` renews some sections and keeps the others. Every section ends with
 the options, the versions and the day of its run (sections without a day are older than that
-custom), and with the published rows that it lacks. Other chapters of the theses are about methods
-that the package does not have (support novelty detection), and are not reproduced.
+custom), and with the published rows that it lacks.
 
 What is common to the first: features z-scored by the training rows; first class (or the one named)
 against the rest; T updates on rows drawn with replacement; the last iterate, no averaging. As in

@@ -15,6 +15,7 @@ from thresher._rows import as_rows
 from thresher.solvers import (
     ASSET,
     FOBOS,
+    LPS,
     MCPA,
     OCAS,
     RDA,
@@ -29,6 +30,7 @@ from thresher.solvers import (
     Pegasos,
     ProximalNewton,
     QuasiNewton,
+    RDAPlus,
     ReweightedL1,
     ReweightedL2,
     SmoothedNewton,
@@ -206,9 +208,10 @@ def make_penalty(name, d, strength=0.01):
         "weighted_l2": penalties.WeightedL2,
         "weighted_l1": penalties.WeightedL1,
         "box": penalties.Box,
-        "group_l2": penalties.GroupL2,
+        "group": penalties.GroupL2,
+        "sparse_group": penalties.SparseGroupL2,
     }[name]
-    if name == "group_l2":
+    if "group" in name:
         return cls(np.arange(d) % max(d // 2, 1), strength)
     if name.startswith("weighted"):
         return cls(np.linspace(0.5, 2.0, d), strength)
@@ -221,8 +224,12 @@ def penalty_examples(name, cls):
         return [cls(np.array([0.5, 1.0, 0.0, 2.0]), 0.7)]
     if name == "elastic_net":
         return [cls(0.7, 0.3), cls(0.7, 0.0), cls(0.7, 1.0)]
-    if name == "group_l2":
-        return [cls(np.array([1, 0, 1, 1]), 0.7), cls(np.arange(4), 0.3), cls(["b", "a", "b"])]
+    if "group" in name:
+        return [
+            cls(np.array([1, 0, 1, 1]), 0.7), cls(np.arange(4), 0.3), cls(["b", "a", "b"], 1.0),
+            cls([0, 1, 0], 0.7, weights=[2.0, 0.5]), cls([0, 1, 0], 0.7, elastic=0.3),
+            cls([[0, 1], [1, 2, 3]], 0.7),
+        ]  # fmt: skip
     if name == "box":
         return [cls(), cls(-0.7, 0.4), cls(0.0, math.inf)]
     return [cls(), cls(0.3)]
@@ -269,6 +276,8 @@ READY = {
     "fobos": FOBOS(ROOT, batch=3),
     "rda": RDA(gamma=2.0, batch=3),
     "adaptive_rda": AdaptiveRDA(gamma=2.0, batch=3),
+    "rda_plus": RDAPlus(gamma=2.0, batch=3),
+    "lps": LPS(),
     "rw_l1_rda": ReweightedL1(gamma=2.0, batch=3),
     "rw_l2_rda": ReweightedL2(batch=3),
     "asset": ASSET(theta=0.1, box=3.0),

@@ -12,14 +12,28 @@ from sklearn.base import clone
 
 from conftest import READY, batches, chunk_of, feed, make_data, soft, visits
 from thresher.losses import Hinge, LeastSquares, Logistic
-from thresher.penalties import L1, GroupL2, GroupPenalty, evaluate, strengthened
-from thresher.registry import PENALTIES, resolve
-from thresher.solvers import RDA, Problem, driver
+from thresher.penalties import (
+    L1,
+    GroupL2,
+    GroupPenalty,
+    SparseGroupL2,
+    evaluate,
+    strengthened,
+)
+from thresher.schedules import InverseRoot
+from thresher.solvers import FOBOS, RDA, AdaptiveRDA, Problem, ProximalNewton, driver
 from thresher.solvers.auto import choose_solver, choose_stream_solver
 from thresher.solvers.base import check_compatible
 from thresher.testing import check_penalty, check_solver
 
+OVERLAPPING = [[0, 1, 2], [2, 3], [3, 4, 5, 6], [6, 7], [7, 8, 9, 0], [10, 11]]
 GROUPS = np.array([2, 0, 0, 1, 2, 1, 1, 3, 0, 3, 2, 1])
+
+PENALTIES = [
+    GroupL2(GROUPS, 0.01, elastic=0.2),
+    SparseGroupL2(GROUPS, 0.01, 0.5),
+    GroupL2(OVERLAPPING, 0.01),
+]
 
 
 def shrink(v, pull):
@@ -110,15 +124,11 @@ def test_it_is_a_value_like_other_terms():
         assert_array_equal(other.groups, penalty.groups)
         assert_array_equal(other.order, penalty.order)
         assert other.strength == 0.3
-    assert penalty.get_params().keys() == {"groups", "strength"}
+    fields = {"groups", "strength", "weights", "elastic", "shared", "members", "names"}
+    assert penalty.get_params().keys() == fields
     stronger = strengthened(penalty, 2.0)
     assert stronger.strength == 0.6
     assert_array_equal(stronger.pointers, penalty.pointers)
-
-
-def test_the_name_says_what_it_needs():
-    with pytest.raises(ValueError, match=r"needs its groups: pass GroupL2\(groups=\.\.\.\)"):
-        resolve("group_l2", PENALTIES["l2"].__mro__[1], "penalty")
 
 
 # ------------------------------------------------ deliberately wrong penalties must not pass
@@ -153,6 +163,27 @@ def not_convex(self, w, group):
     return self.weight(group) * float(np.sum(np.sqrt(np.abs(w))))
 
 
+def too_large_a_weight(self, group):
+    return 2.0 * self.strength * self.factors[group]
+
+
+def by_factors(self, w, group):
+    return self.strength * self.factors[group] * math.sqrt(float(w @ w))
+
+
+def shrinks_by_factors(self, v, step, group, out):
+    out[:] = shrink(v, step * self.strength * self.factors[group])
+
+
+def half_as_much(self, w, group):
+    norm = math.sqrt(float(w @ w))
+    return self.weight(group) * norm + 0.1 * norm**2
+
+
+def shrinks_half(self, v, step, group, out):
+    out[:] = shrink(v, step * self.weight(group)) / (1.0 + 0.2 * step)
+
+
 MUTANTS = [
     ({"prox_block": no_minimiser}, "not the minimiser"),
     ({"prox_block": shrinks_coordinates}, "not the minimiser"),
@@ -163,6 +194,11 @@ MUTANTS = [
     ({"value_block": not_convex}, "not convex"),
     ({"prox": lambda self, w, step, j: w}, "offers prox of one coordinate"),
     ({"prox_block": None}, "has no prox_block"),
+    (
+        {"weight": too_large_a_weight, "value_block": by_factors, "prox_block": shrinks_by_factors},
+        "at least weight",
+    ),
+    ({"value_block": half_as_much, "prox_block": shrinks_half}, "radial, but"),
 ]
 
 
@@ -186,7 +222,7 @@ def test_check_penalty_rejects_an_order_that_does_not_gather_the_groups():
 
 
 @dataclass(frozen=True, eq=False)
-class SparseGroupL2(GroupPenalty):
+class Own(GroupPenalty):
     """A penalty of one's own over groups: strength sum_g (sqrt(size) ||w_g|| + ratio ||w_g||_1)."""
 
     groups: np.ndarray
@@ -219,7 +255,7 @@ class SparseGroupL2(GroupPenalty):
 
 
 def test_the_next_group_penalty_is_only_a_class():
-    check_penalty(SparseGroupL2(GROUPS, 0.6, 0.4))
+    check_penalty(Own(GROUPS, 0.6, 0.4))
 
 
 # ---------------------------------------------------------------- dual averaging
@@ -271,7 +307,13 @@ def test_rda_over_groups_of_one_is_the_l1_method():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rda_over_groups_is_a_state_and_an_update(dtype):
     check_solver(RDA(gamma=2.0, batch=3), penalty=GroupL2(GROUPS, 0.01), dtype=dtype)
-    check_solver(RDA(gamma=2.0), penalty=SparseGroupL2(GROUPS, 0.01), dtype=dtype)
+    check_solver(RDA(gamma=2.0), penalty=Own(GROUPS, 0.01), dtype=dtype)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize("solver", [AdaptiveRDA(1.0), FOBOS(InverseRoot(0.5), batch=3)])
+def test_solvers_over_groups_are_a_state_and_an_update(solver, penalty):
+    check_solver(solver, penalty=penalty)
 
 
 def test_rda_over_groups_reaches_the_batch_optimum():
@@ -308,13 +350,14 @@ def test_three_of_twenty_groups_are_found():
 # ---------------------------------------------------------------- who takes them
 
 
-TAKES = {"rda"}
+TAKES = {"adaptive_rda", "fobos", "lps", "proximal_newton", "rda", "rda_plus"}
 
 
 @pytest.mark.parametrize("name", READY)
 def test_solvers_take_groups_or_say_what_is_missing(name):
     solver = READY[name]
-    loss = {"smoothed_newton": Hinge(), "least_squares": LeastSquares()}.get(name, Logistic())
+    straight = dict.fromkeys(["smoothed_newton", "cutting_plane", "ocas", "mcpa"], Hinge())
+    loss = {**straight, "least_squares": LeastSquares()}.get(name, Logistic())
     problem = Problem(loss, GroupL2(GROUPS, 0.01), 12)
     if name in TAKES:
         check_compatible(solver, problem)
@@ -331,6 +374,15 @@ def test_the_number_of_labels_must_be_that_of_the_features():
 
 
 def test_auto_chooses_a_solver_that_takes_groups():
-    for loss in (Logistic(), Hinge()):
-        assert choose_solver(loss, GroupL2(GROUPS), (100, 12), 1200, exact=True) == RDA()
+    for loss, solver in ((Logistic(), ProximalNewton()), (Hinge(), RDA())):
+        assert choose_solver(loss, GroupL2(GROUPS), (100, 12), 1200, exact=True) == solver
+    joined = GroupL2(GROUPS, shared=True)
+    assert choose_solver(Logistic(), joined, (100, 12), 1200, exact=True) == RDA()
     assert choose_stream_solver(GroupL2(GROUPS)) == RDA()
+
+
+@pytest.mark.parametrize("name", ["lps", "rda_plus"])
+def test_manifolds_of_shared_features_are_refused(name):
+    problem = Problem(Logistic(), GroupL2([[0, 1], [1, 2]], 0.01), 3)
+    with pytest.raises(ValueError, match=r"share features; proximal_newton, rda"):
+        check_compatible(READY[name], problem)

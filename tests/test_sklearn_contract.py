@@ -34,6 +34,7 @@ from thresher import (
     LinearRegressor,
     LocalNystroem,
     MultiHyperplaneClassifier,
+    NoveltyClassifier,
     Nystroem,
     ObjectMatching,
     OneClassMachine,
@@ -159,6 +160,10 @@ TOLERANCE = (
     "equals k repetitions to some 1e-5 of the scores, not to 1e-9"
 )
 NEIGHBOURS = "repeated rows are each other's nearest neighbours, and have fewer others"
+NONE = (
+    "a row may belong to no class: predictions hold a label more, also of two classes each has a "
+    "score of its own, and no weight of a class makes strangers its members"
+)
 EVERY_ROW = "confidence-weighted learning satisfies every row, whatever its weight"
 FAILURES = {
     BudgetedClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
@@ -166,6 +171,12 @@ FAILURES = {
     MultiHyperplaneClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     ConfidenceClassifier: dict.fromkeys(WEIGHTS, STOCHASTIC),
     KernelSpectralClustering: dict.fromkeys(WEIGHTS, LANDMARKS),
+    NoveltyClassifier: {
+        **dict.fromkeys(WEIGHTS, FOLDS),
+        "check_classifiers_classes": NONE,
+        "check_classifiers_train": NONE,
+        "check_class_weight_classifiers": NONE,
+    },
     PlaneClustering: dict.fromkeys(WEIGHTS, STARTS),
     StochasticKMeans: dict.fromkeys(WEIGHTS, STARTS),
     OneClassMachine: dict.fromkeys(WEIGHTS, TOLERANCE),

@@ -317,7 +317,7 @@ def test_where_a_pass_is_cut_does_not_matter(name):
     cut = [chunk._replace(order=chunk.order[k : k + seam]) for k in range(0, 90, seam)]
     other = run(stream, [cut] * 3, 3, chunk=chunk)
     stream.polish(chunk)
-    assert other.passes == 3
+    assert other.passes == 3 or other.status is Status.CONVERGED
     tol = 1e-9 if solver.by_blocks else 0.0
     np.testing.assert_allclose(stream.function().coef, found.coef, rtol=tol, atol=tol)
 

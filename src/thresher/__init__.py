@@ -15,8 +15,8 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
-        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "OneClassMachine",
-        "PlaneClustering", "SemiSupervisedClassifier", "SemiparametricRegressor",
+        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "NoveltyClassifier",
+        "OneClassMachine", "PlaneClustering", "SemiSupervisedClassifier", "SemiparametricRegressor",
         "StochasticKMeans", "SupportVectorClassifier", "SupportVectorRegressor",
     ],
     "thresher.maps": [
@@ -33,7 +33,8 @@ _HOMES = {
     ],
     "thresher.matchings": ["GridLayout", "ObjectMatching"],
     "thresher.penalties": [
-        "L1", "L2", "Box", "ElasticNet", "GroupL2", "Penalty", "WeightedL1", "WeightedL2",
+        "L1", "L2", "Box", "ElasticNet", "GroupL2", "Penalty", "SparseGroupL2", "WeightedL1",
+        "WeightedL2",
     ],
     "thresher.registry": ["register"],
     "thresher.solvers": ["Status"],
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
+        NoveltyClassifier,
         OneClassMachine,
         PlaneClustering,
         SemiparametricRegressor,
@@ -99,7 +101,17 @@ if TYPE_CHECKING:
     )
     from thresher.matchings import GridLayout, ObjectMatching
     from thresher.orderings import ColumnOrdering, OrderingEvent, RowOrdering
-    from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2
+    from thresher.penalties import (
+        L1,
+        L2,
+        Box,
+        ElasticNet,
+        GroupL2,
+        Penalty,
+        SparseGroupL2,
+        WeightedL1,
+        WeightedL2,
+    )
     from thresher.race import AutoClassifier, AutoRegressor
     from thresher.registry import register
     from thresher.search import CSASampler, TunedClassifier, TunedClusterer, TunedRegressor

@@ -67,10 +67,14 @@ class Term:
 
     Subclasses are ``@dataclass(frozen=True)``; a field is a number, an array or another term.
     ``derived`` names attributes that ``__post_init__`` works out from the fields: methods see them
-    like fields, parameters and files do not.
+    like fields, parameters and files do not.  ``hidden`` names fields that no method sees: they may
+    be anything, and their types make no machine code of their own.
     """
 
     derived: ClassVar[tuple[str, ...]] = ()
+    hidden: ClassVar[frozenset[str]] = frozenset()
+    #: methods that are Python's only: no capabilities, and no part of what is compiled
+    plain: ClassVar[frozenset[str]] = frozenset({"get_params"})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -84,7 +88,8 @@ class Term:
         # way of ``__dict__``: making it is not safe in Python 3.11 where threads share the term.
         known = getattr(self, "_type", None)
         if known is None:
-            fields = [(f.name, _field_type(self, f)) for f in dataclasses.fields(self)]  # type: ignore[arg-type]
+            seen = [f for f in dataclasses.fields(self) if f.name not in self.hidden]  # type: ignore[arg-type]
+            fields = [(f.name, _field_type(self, f)) for f in seen]
             fields += [(name, _value_type(getattr(self, name))) for name in self.derived]
             known = TermType(_tag(type(self)), tuple(fields))  # type: ignore[arg-type]
             object.__setattr__(self, "_type", known)
@@ -134,7 +139,7 @@ def _public_methods(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
     for base in reversed(cls.__mro__):
         found.update(vars(base))
     for name in sorted(found):
-        if not name.startswith("_") and inspect.isfunction(found[name]) and name != "get_params":
+        if not name.startswith("_") and inspect.isfunction(found[name]) and name not in cls.plain:  # type: ignore[attr-defined]
             yield name, found[name]
 
 

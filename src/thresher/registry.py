@@ -88,14 +88,15 @@ LOSSES = Names("loss", "thresher.losses.Loss", {
     "epsilon_insensitive": "thresher.losses.EpsilonInsensitive",
     "squared_epsilon_insensitive": "thresher.losses.SquaredEpsilonInsensitive",
 })  # fmt: skip
-PENALTIES = Names("penalty", "thresher.penalties.Penalty", {
-    "l2": "thresher.penalties.L2",
-    "l1": "thresher.penalties.L1",
-    "elastic_net": "thresher.penalties.ElasticNet",
-    "weighted_l2": "thresher.penalties.WeightedL2",
-    "weighted_l1": "thresher.penalties.WeightedL1",
-    "box": "thresher.penalties.Box",
-    "group_l2": "thresher.penalties.GroupL2",
+PENALTIES = Names("penalty", "thresher.penalties.base.Penalty", {
+    "l2": "thresher.penalties.coordinates.L2",
+    "l1": "thresher.penalties.coordinates.L1",
+    "elastic_net": "thresher.penalties.coordinates.ElasticNet",
+    "weighted_l2": "thresher.penalties.coordinates.WeightedL2",
+    "weighted_l1": "thresher.penalties.coordinates.WeightedL1",
+    "box": "thresher.penalties.coordinates.Box",
+    "group": "thresher.penalties.groups.GroupL2",
+    "sparse_group": "thresher.penalties.groups.SparseGroupL2",
 })  # fmt: skip
 KERNELS = Names("kernel", "thresher.kernels.functions.Kernel", {
     "rbf": "thresher.kernels.functions.RBF",
@@ -130,6 +131,8 @@ SOLVERS = Names("solver", "thresher.solvers.base.Solver", {
     "fobos": "thresher.solvers.proximal.FOBOS",
     "rda": "thresher.solvers.rda.RDA",
     "adaptive_rda": "thresher.solvers.rda.AdaptiveRDA",
+    "rda_plus": "thresher.solvers.rda_plus.RDAPlus",
+    "lps": "thresher.solvers.lps.LPS",
     "rw_l1_rda": "thresher.solvers.reweighted.ReweightedL1",
     "rw_l2_rda": "thresher.solvers.reweighted.ReweightedL2",
     "asset": "thresher.solvers.asset.ASSET",
@@ -160,6 +163,7 @@ class Task:
     criteria : what can make one model better than another, the usual one first
     metrics : where the class lives that measures predictions chunk by chunk
     measure : the one of its numbers that early stopping and pictures follow, the lower the better
+    by_values : whether the values of a target can tell that it is this task
 
     Examples
     --------
@@ -175,6 +179,7 @@ class Task:
     criteria: tuple[str, ...]
     metrics: str
     measure: str
+    by_values: bool = True
 
     @property
     def has_classes(self) -> bool:
@@ -197,10 +202,15 @@ TASKS: dict[str, Task] = {
         ("mse", "mae", "r2"),
         "thresher.training.metrics.RegressionMetrics", "rmse",
     ),
+    "novelty": Task(
+        "detector", "The target says which class a row belongs to; new rows may belong to none.",
+        "classes", ("prediction", "score"), ("novelty", "class_error", "novelty_auc"),
+        "thresher.training.novelty.NoveltyMetrics", "error", by_values=False,
+    ),
     "clustering": Task(
         "clusterer", "There is none: rows are grouped by themselves.", "none",
         ("prediction", "score"), ("silhouette", "balanced_line_fit"),
-        "thresher.training.clustering.ClusteringMetrics", "distance",
+        "thresher.training.clustering.ClusteringMetrics", "distance", by_values=False,
     ),
 }  # fmt: skip
 
@@ -294,6 +304,16 @@ class Learners(Mapping[str, LearnerEntry]):
             able = [other for other, entry in self.items() if task in entry.estimators]
             raise ValueError(f"learner={name!r} is not for {task}; use {' or '.join(able)}")
         return _imported(found)
+
+    def agreed(self, name: str | None, task: str | None) -> tuple[str, str | None]:
+        """A learner and a task that go together, where one of them is left out."""
+        if name is None:
+            able = [n for n, entry in self.items() if task is None or task in entry.estimators]
+            return (able or ["linear"])[0], task
+        own = [t for t in (self[name].estimators if name in self else ()) if TASKS[t].has_target]
+        if task is None and len(own) == 1 and not TASKS[own[0]].by_values:
+            task = own[0]
+        return name, task
 
     def kinds(self) -> dict[str, Any]:
         """The estimators' classes by their names in files."""
@@ -395,6 +415,13 @@ LEARNERS = Learners({
         {"regression": "thresher.estimators.semiparametric.SemiparametricRegressor"},
         losses={"regression": ("epsilon_insensitive", "least_squares")},
     ),
+    "novelty": LearnerEntry(
+        "classes, and rows that belong to none",
+        "Says which class a row belongs to, or that it is like none of them; learns from known "
+        "outliers too, and from one class alone.",
+        {"novelty": "thresher.estimators.novelty.NoveltyClassifier"},
+        losses={"novelty": ("hinge",)},
+    ),
     "kmeans": LearnerEntry(
         "clusters around centres",
         "Clusters around centres, without a target; a penalty leaves each centre few features.",
@@ -414,7 +441,7 @@ LEARNERS = Learners({
 })  # fmt: skip
 
 
-def metrics_of(task: str, classes: Any) -> Any:
+def metrics_of(task: str, classes: Any, outlier: Any = None) -> Any:
     """What measures predictions of a task, chunk by chunk.
 
     Parameters
@@ -422,6 +449,8 @@ def metrics_of(task: str, classes: Any) -> Any:
     task : name of the task
     classes : array or None
         Its labels, if it has some.
+    outlier : label or None, default=None
+        The one of them that rows of no class have.
 
     Examples
     --------
@@ -432,7 +461,8 @@ def metrics_of(task: str, classes: Any) -> Any:
     >>> metrics.summary()["mae"]
     1.0
     """
-    return _imported(TASKS[task].metrics)(classes)
+    metrics = _imported(TASKS[task].metrics)
+    return metrics(classes) if outlier is None else metrics(classes, outlier)
 
 
 def _imported(where: str) -> Any:

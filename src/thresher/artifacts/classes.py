@@ -60,12 +60,12 @@ def own_classes() -> dict[str, type]:
     """Thresher's terms, solvers, states and enums by qualified name."""
     modules = [
         importlib.import_module(f"{package.__name__}.{found.name}")
-        for package in (solvers, functions)
+        for package in (penalties, solvers, functions)
         for found in pkgutil.iter_modules(package.__path__)
     ]
     return {
         qualified(cls): cls
-        for module in [losses, penalties, kernels.functions, schedules, leaves, bundles, *modules]
+        for module in [losses, kernels.functions, schedules, leaves, bundles, *modules]
         for cls in vars(module).values()
         if inspect.isclass(cls) and cls.__module__ == module.__name__ and _is_plain(cls)
     }

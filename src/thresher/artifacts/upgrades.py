@@ -15,18 +15,30 @@ __all__ = ["added_fields", "added_state", "current_name", "upgraded"]
 
 Json = dict[str, Any]
 
-#: where the classes of a module have gone
-_MOVED = {"thresher.kernels": "thresher.kernels.functions"}
+#: where the classes of a module have gone, or one of them that has gone elsewhere
+_MOVED = {
+    "thresher.kernels": "thresher.kernels.functions",
+    "thresher.penalties": "thresher.penalties.coordinates",
+    "thresher.penalties.GroupL2": "thresher.penalties.groups",
+}
 
 
 def current_name(name: str) -> str:
     """Where a class of ours lives now; other names are what they are."""
     module, _, cls = name.rpartition(".")
-    return f"{_MOVED[module]}.{cls}" if module in _MOVED else name
+    home = _MOVED.get(name) or _MOVED.get(module)
+    return f"{home}.{cls}" if home else name
 
 
 #: fields that classes got after files of version 2 were written, as JSON of the same meaning
 _ADDED: dict[str, Json] = {
+    "thresher.penalties.groups.GroupL2": {
+        "weights": None,
+        "elastic": 0.0,
+        "shared": False,
+        "members": None,
+        "names": None,
+    },
     "thresher.schedules.Pegasos": {"delay": 0.0},
     "thresher.solvers.asgd.AveragedSGD": {"origin": 0.0},
     "thresher.solvers.pegasos.Pegasos": {"average": False, "units": None},
@@ -159,7 +171,7 @@ def _budgeted(a: Json, parameters: Json) -> tuple[Json, Json]:
         "kernel": kernel, "vectors": a.pop("support_vectors_"), "coef": a.pop("dual_coef_"),
         "intercept": a.pop("intercept_"), "units": units,
     }  # fmt: skip
-    a["penalty_"] = _object("penalties.L2", strength=a.pop("alpha_"))
+    a["penalty_"] = _object("penalties.coordinates.L2", strength=a.pop("alpha_"))
     a["solver_"] = _object(
         "solvers.budgeted.Budgeted", kernel=kernel, budget=parameters["budget"],
         maintenance=parameters["maintenance"], constant=float(parameters["fit_intercept"]),
@@ -174,7 +186,7 @@ def _planes(a: Json, parameters: Json) -> tuple[Json, Json]:
         "owners": a.pop("weight_classes_"), "ids": a.pop("weight_ids_"),
     }  # fmt: skip
     known = dict(a["solver_"]["$object"]["fields"])
-    a["penalty_"] = _object("penalties.L2", strength=known.pop("lam"))
+    a["penalty_"] = _object("penalties.coordinates.L2", strength=known.pop("lam"))
     known.pop("seed")
     alternating = parameters["variant"] == "batch"
     a["solver_"] = _object(

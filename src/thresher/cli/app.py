@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from thresher.cli import options as o
-from thresher.registry import LOSSES, PENALTIES, SOLVERS, TASKS
+from thresher.registry import LEARNERS, LOSSES, PENALTIES, SOLVERS, TASKS
 
 __all__ = ["app"]
 
@@ -100,6 +100,10 @@ def train(
         str | None, typer.Option(help=f"{' or '.join(_TARGETED)}; by the target's values.",
                                     rich_help_panel=_COLUMNS)
     ] = None,
+    outlier_label: Annotated[
+        str | None, typer.Option(help="Of --task novelty: the label of rows of no class; -1, or "
+                                 "'outlier' among words.", rich_help_panel=_COLUMNS)
+    ] = None,
     missing: Annotated[
         str, typer.Option(help="mean (and a feature that says so), most_frequent or error.",
                           rich_help_panel=_COLUMNS)
@@ -112,8 +116,9 @@ def train(
                                     rich_help_panel=_COLUMNS)
     ] = None,
     learner: Annotated[
-        str, typer.Option(help=o.learner_help(), rich_help_panel=_LEARNER)
-    ] = "linear",
+        str | None, typer.Option(help=f"{o.learner_help()} linear, if not said, or who serves "
+                                 "--task.", rich_help_panel=_LEARNER)
+    ] = None,
     loss: Annotated[
         str | None, typer.Option(help=o.names_help(LOSSES), rich_help_panel=_LEARNER)
     ] = None,
@@ -234,8 +239,10 @@ def train(
     begun = time.perf_counter()  # imports count
     from thresher.cli import train as work
 
+    learner, task = LEARNERS.agreed(learner, task)
     columns: dict[str, Any] = {
         "target": target, "weight": weight, "ignore": ignore, "task": task, "missing": missing,
+        "outlier_label": outlier_label,
         "max_categories": max_categories, "hash_bits": hash_bits, "types": work.column_types(types),
         "cache": cache,
     }  # fmt: skip
@@ -302,7 +309,8 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Compare predictions with the truth: error, AUC, log loss, F1, confusion; RMSE, R2.
 
-    Of clusters: silhouette, and VI, Rand and ARI beside labels.
+    Of novelty detection also detection and false alarms; of clusters silhouette, and VI, Rand and
+    ARI beside labels.
     """
     from thresher.cli import predict as work
 

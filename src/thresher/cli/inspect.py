@@ -59,6 +59,7 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
     model = load_model(path, load_plugins(plugins))
     largest = _largest_weights(model) if model.has_weights else []
     intervals = _intervals(model) if largest else None
+    groups = model.ranked_groups()
     if as_json:
         show.print_json(
             {
@@ -68,6 +69,7 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
                 "parameters": {k: str(v) for k, v in model.estimator.get_params(False).items()},
                 "intercept": _intercept(model),
                 "largest_weights": largest,
+                **({"groups": groups} if groups else {}),
                 **({} if intervals is None else {"intervals": intervals}),
             }
         )
@@ -77,6 +79,8 @@ def _model(path: Path, plugins: list[Path], as_json: bool) -> None:
         parts += [show.story(model.training, str(path)), ""]
     if model.schema.is_table:
         parts += [show.schema_table(model.schema), ""]
+    if groups:
+        parts += [show.groups_table(groups), ""]
     if largest:
         parts += [show.titled("largest weights", _weights(model, largest, intervals)), ""]
     if model.training.get("held_out"):

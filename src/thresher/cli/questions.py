@@ -170,10 +170,30 @@ def _check_task(talk: Talk, value: str) -> str:
     target = talk.data.schema.target
     if target is None:
         raise ValueError("the data has no target")
+    talk.answers.pop("outlier_label", None)
     if TASKS[target.task].has_classes and len(target.classes) < 2:
         raise ValueError(
             f"all rows looked at are of one class, {target.classes}: choose regression"
         )
+    return value
+
+
+def _labels(talk: Talk) -> list[Choice]:
+    target = talk.data.schema.target
+    listed = [] if target is None else [c for c in target.classes if c != target.outlier]
+    return [Choice(str(c), "Its rows are known outliers.") for c in listed[:_MOST_LISTED]]
+
+
+def _usual_outlier(talk: Talk) -> str:
+    target = talk.data.schema.target
+    return "" if target is None else str(target.outlier)
+
+
+def _check_outlier(talk: Talk, value: str) -> str:
+    target = talk.data.schema.target
+    assert target is not None
+    wishes = {"target": talk.answers["target"]} if "target" in talk.answers else {}
+    talk.data = talk.opened(**wishes, task=target.task, outlier_label=value)
     return value
 
 
@@ -225,9 +245,21 @@ def _learners(talk: Talk) -> list[Choice]:
     loss, out = talk.answers.get("loss"), []
     for name, entry in LEARNERS.items():
         own = entry.losses.get(talk.task, ())
-        if talk.task in entry.estimators and (not own or loss in own):
+        if talk.task in entry.estimators and (not own or loss is None or loss in own):
             out.append(Choice(name, entry.advice))
     return out
+
+
+def _has_losses(talk: Talk) -> bool:
+    """Whether some learner of the task lets its loss be chosen."""
+    able = [entry for entry in LEARNERS.values() if talk.task in entry.estimators]
+    return _chooses(talk) and any(not entry.losses.get(talk.task) for entry in able)
+
+
+def _races(talk: Talk) -> bool:
+    """Whether learners of the task take part in races."""
+    able = (e for e in LEARNERS.values() if e.contestants)
+    return _predicts(talk) and any(talk.task in e.estimators for e in able)
 
 
 def _maps(talk: Talk) -> list[Choice]:
@@ -275,6 +307,9 @@ _CRITERIA = {
     "mse": "Mean squared error: large misses count most.",
     "mae": "Mean absolute error: all misses count by their size.",
     "r2": "Share of the variance that is explained.",
+    "novelty": "Mistakes on known classes and missed outliers, in equal parts.",
+    "class_error": "Share of wrong classes, where no row is rejected.",
+    "novelty_auc": "How well known rows and outliers are told apart, whatever the threshold.",
 }
 
 
@@ -285,7 +320,7 @@ def _criteria(talk: Talk) -> list[Choice]:
 
 
 def _usual_criterion(talk: Talk) -> str:
-    rare = TASKS[talk.task].has_classes and talk.rarest() < 0.1
+    rare = "auc" in TASKS[talk.task].criteria and talk.rarest() < 0.1
     return "auc" if rare else TASKS[talk.task].criteria[0]
 
 
@@ -350,7 +385,8 @@ QUESTIONS = (
     ),
     Question(
         "task", "Labels or numbers?",
-        "It decides what a mistake is: a wrong label, or a distance from the true number.",
+        "It decides what a mistake is: a wrong label, or a distance from the true number; novelty "
+        "is for labels too, and says which rows are like none of the classes.",
         "what the values look like",
         lambda talk: [Choice(n, task.target) for n, task in TASKS.items() if task.has_target],
         _inferred_task, _check_task, _predicts,
@@ -369,6 +405,12 @@ QUESTIONS = (
         "kmeans", _learners, lambda talk: "kmeans", asked=lambda talk: talk.groups,
     ),
     Question(
+        "outlier_label", "What are rows of no class called?",
+        "Rows with this label are known outliers; new rows that are like no class get it.",
+        "the default, unless some rows are known outliers", _labels, _usual_outlier,
+        _check_outlier, lambda talk: talk.task == "novelty", open_ended=True,
+    ),
+    Question(
         "budget",
         "Shall it find the learner and its settings by itself, and for how long?",
         "Within the time, linear, sparse, kernel and other learners race on your rows, and the "
@@ -377,7 +419,7 @@ QUESTIONS = (
         lambda talk: list(_BUDGETS),
         lambda talk: "none",
         _check_budget,
-        _predicts,
+        _races,
         open_ended=True,
     ),
     Question(
@@ -385,14 +427,15 @@ QUESTIONS = (
         "The loss is what a mistake costs while learning. " + _MARGIN,
         "the first one; logistic for probabilities", _losses,
         lambda talk: _losses(talk)[0].value,
-        asked=_chooses,
+        asked=_has_losses,
     ),
     Question(
         "learner", "Linear or nonlinear?",
         "A linear model adds up the features; a nonlinear one can bend around the classes, takes "
         "longer and cannot be read off. (The hinge loss has budgeted and hyperplanes too; squared "
         "losses have confidence, which is linear and knows how sure its weights are.)",
-        "linear first, kernel if that is not good enough", _learners, lambda talk: "linear",
+        "linear first, kernel if that is not good enough", _learners,
+        lambda talk: _learners(talk)[0].value,
         asked=_chooses,
     ),
     Question(

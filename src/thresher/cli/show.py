@@ -19,6 +19,7 @@ from thresher.registry import TASKS
 __all__ = [
     "Live",
     "console",
+    "groups_table",
     "metrics_table",
     "print_json",
     "result",
@@ -28,6 +29,7 @@ __all__ = [
 
 console = Console(stderr=True, highlight=False)
 result = Console(highlight=False)
+_GROUPS = 40  # that are listed
 _QUIET_EVERY = 10.0  # seconds between lines where there is no terminal
 
 
@@ -165,8 +167,14 @@ def schema_table(schema: Any) -> Group:
 def describe_target(target: Any) -> str:
     if not TASKS[target.task].has_classes:
         return "a number (regression)"
+    if target.outlier is not None:
+        known = ", ".join(str(c) for c in target.classes if c != target.outlier)
+        return escape(f"classes {known}; {target.outlier} for rows of none")
     listed = ", ".join(map(str, target.classes[:6])) + (", ..." if len(target.classes) > 6 else "")
     return escape(f"{len(target.classes)} classes: {listed}")
+
+
+_SHARES = ("error", "class_error", "false_alarms", "detection")
 
 
 def metrics_table(metrics: dict[str, Any], title: str) -> Group:
@@ -174,7 +182,9 @@ def metrics_table(metrics: dict[str, Any], title: str) -> Group:
     table.add_column()
     table.add_column(justify="right")
     names = {
-        "rows": "rows", "error": "error", "auc": "AUC", "log_loss": "log loss", "f1": "F1",
+        "rows": "rows", "error": "error", "class_error": "error without rejections",
+        "false_alarms": "false alarms", "detection": "outliers detected", "auc": "AUC",
+        "log_loss": "log loss", "f1": "F1",
         "rmse": "RMSE", "mae": "mean absolute error", "r2": "R2", "silhouette": "silhouette",
         "distance": "mean squared distance", "vi": "variation of information", "rand": "Rand index",
         "ari": "adjusted Rand index",
@@ -191,7 +201,7 @@ def _number(key: str, value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return f"{value:.2%}" if key == "error" else f"{value:.4g}"
+    return f"{value:.2%}" if key in _SHARES else f"{value:.4g}"
 
 
 def confusion_table(metrics: dict[str, Any]) -> Group | None:
@@ -206,6 +216,26 @@ def confusion_table(metrics: dict[str, Any]) -> Group | None:
     for label, counts in zip(classes, metrics["confusion"], strict=True):
         table.add_row(str(label), *(f"{count:,.0f}" for count in counts))
     return titled("truth in rows, prediction in columns", table)
+
+
+def groups_table(groups: list[dict[str, Any]]) -> Group:
+    """Which columns or groups matter, by the norms of their weights, and which were dropped."""
+    table = Table(box=None)
+    table.add_column("group")
+    for head in ("norm of the weights", "features", "with a weight"):
+        table.add_column(head, justify="right")
+    kept = [group for group in groups if group["norm"] > 0.0]
+    for group in kept[:_GROUPS]:
+        numbers = (f"{group['norm']:.4g}", f"{group['features']:,}", f"{group['used']:,}")
+        table.add_row(escape(group["name"]), *numbers)
+    if len(kept) > _GROUPS:
+        table.add_row("...", f"{len(kept) - _GROUPS} more", "", "")
+    dropped = [group["name"] for group in groups[len(kept) :]]
+    parts: list[Any] = [titled(f"{len(kept):,} of {len(groups):,} groups are used", table)]
+    if dropped:
+        listed = ", ".join(dropped[:_GROUPS]) + (", ..." if len(dropped) > _GROUPS else "")
+        parts.append(f"not used: {escape(listed)}")
+    return Group(*parts)
 
 
 def story(training: dict[str, Any], path: str | None) -> Table:

@@ -77,6 +77,8 @@ def _report(trained: Model, data: DataSet, path: Path | None, as_json: bool, qui
     parts: list[Any] = [show.story(trained.training, str(path) if path else None)]
     if held:
         parts += ["", show.metrics_table(held, "on held-out rows")]
+    if trained.training.get("groups"):
+        parts += ["", show.groups_table(trained.training["groups"])]
     if data.bad.count:
         parts += ["", str(data.bad)]
     if path is None:

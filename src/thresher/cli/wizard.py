@@ -43,8 +43,9 @@ def recipe_of(paths: list[str], reading: dict[str, Any], answers: dict[str, str]
     reading = {k: v for k, v in reading.items() if v is not None and v != _DEFAULTS.get(k)}
     if "clusters" in answers:
         return _grouping(paths, reading, answers)
-    columns = {k: v for k, v in answers.items() if k in ("target", "task")}
-    budget = None if answers["budget"] == "none" else seconds_of(answers["budget"])
+    columns = {k: v for k, v in answers.items() if k in ("target", "task", "outlier_label")}
+    asked = answers.get("budget", "none")
+    budget = None if asked == "none" else seconds_of(asked)
     options: dict[str, Any] = {} if budget is None else {"budget": budget}
     if tunes(answers):
         options |= {"tune": int(answers["tune"]), "criterion": answers["criterion"]}
@@ -64,14 +65,16 @@ def _grouping(paths: list[str], reading: dict[str, Any], answers: dict[str, str]
 
 
 def _params(answers: dict[str, str]) -> dict[str, Any]:
-    learner, loss = answers.get("learner", "linear"), answers["loss"]
+    learner, loss = answers.get("learner", "linear"), answers.get("loss")
     fixed = len(LEARNERS[learner].losses.get(answers["task"], ())) == 1
     params: dict[str, Any] = {} if fixed else {"loss": loss}
     if answers.get("map", "nystroem") != "nystroem":
         params["map"] = answers["map"]
     if answers.get("sparse", "no") != "no":
         params["penalty"] = _PENALTIES[answers["sparse"]]
-    if answers.get("criterion") == "log_loss" and (fixed or LOSSES[loss].link is None):
+    if answers.get("criterion") == "log_loss" and (
+        fixed or loss is None or LOSSES[loss].link is None
+    ):
         params["calibrate"] = "sigmoid"
     return params
 

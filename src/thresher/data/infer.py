@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thresher._outliers import outlier_label
 from thresher.data.arrow_cells import (
     as_words,
     cleaned,
@@ -25,6 +26,7 @@ from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import BadRows, DataError, nearest
 from thresher.data.infer_plain import count_nonzeros, number_columns, numbers_among, typical
 from thresher.data.schema import KINDS, MISSING, MOST_BITS, NULLS, Column, Schema, Target
+from thresher.registry import TASKS
 
 __all__ = ["Wishes", "by_name", "check_features", "given_classes", "infer_table", "infer_target",
            "null_words", "numbered", "table_target", "with_layout"]  # fmt: skip
@@ -51,6 +53,7 @@ class Wishes:
     types: Mapping[str, str] | None = None
     task: str | None = None
     classes: Sequence[Any] = ()
+    outlier_label: Any = None
     missing: str = "mean"
     max_categories: int = 256
     hash_bits: int | None = None  # hash every text column into so many bits
@@ -59,8 +62,14 @@ class Wishes:
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
             raise ValueError(f"missing={self.missing!r}: choose one of {', '.join(MISSING)}")
-        if self.task not in (None, "classification", "regression"):
-            raise ValueError(f"task={self.task!r}: 'classification' or 'regression'")
+        known = [name for name, task in TASKS.items() if task.has_target]
+        if self.task is not None and self.task not in known:
+            raise ValueError(f"task={self.task!r}: {' or '.join(map(repr, known))}")
+        if self.outlier_label is not None and self.task != "novelty":
+            raise ValueError(
+                f"outlier_label={self.outlier_label!r} is about novelty detection: say "
+                "task='novelty' with it"
+            )
         if self.hash_bits is not None and not 1 <= self.hash_bits <= MOST_BITS:
             raise ValueError(f"hash_bits must lie in 1 .. 26, got {self.hash_bits}")
         if self.max_categories < 1:
@@ -278,7 +287,7 @@ def table_target(name: str, array: pa.Array, wishes: Wishes, file: str) -> Targe
         wrong = array.filter(pc.invert(looks_numeric(array)))[0].as_py()
         raise DataError(f"{file}: the target {name!r} is {wrong!r} in a row: not a number")
     if wishes.classes:
-        return given_classes(name, wishes.classes, wishes.task)
+        return given_classes(name, wishes.classes, wishes)
     if numeric:
         try:
             numbers = array.cast(pa.float64(), safe=False)
@@ -290,7 +299,7 @@ def table_target(name: str, array: pa.Array, wishes: Wishes, file: str) -> Targe
     words = sorted(pc.unique(array).to_pylist())
     if len(words) > 1000 and len(words) > 0.5 * len(array):
         raise DataError(f"{file}: the target {name!r} has {len(words)} different words: no labels")
-    return Target(name, "classification", tuple(words))
+    return _classes(name, words, wishes)
 
 
 def infer_target(
@@ -302,7 +311,7 @@ def infer_target(
     that all formats agree.
     """
     if wishes.classes:
-        return given_classes(name, wishes.classes, wishes.task)
+        return given_classes(name, wishes.classes, wishes)
     values = values[np.isfinite(values)]
     distinct = np.unique(values)
     task = wishes.task
@@ -322,24 +331,47 @@ def infer_target(
             f"{file}: the target {name!r} has the label {largest:.17g}; beyond 2^53 whole numbers "
             "are not told apart: write labels as words, or give task='regression'"
         )
-    return Target(name, "classification", _labels(distinct))
+    return _classes(name, _labels(distinct), wishes)
 
 
-def given_classes(name: str, classes: Sequence[Any], task: str | None) -> Target:
+def given_classes(name: str, classes: Sequence[Any], wishes: Wishes) -> Target:
     """The labels that the user lists."""
-    if task == "regression":
+    if wishes.task == "regression":
         raise ValueError("classes are given, but task='regression'")
     if all(isinstance(c, str) for c in classes):
-        return Target(name, "classification", tuple(sorted(set(classes))))
+        return _classes(name, sorted(set(classes)), wishes)
     try:
-        return Target(name, "classification", _labels(np.unique(np.asarray(classes, np.float64))))
+        labels = _labels(np.unique(np.asarray(classes, np.float64)))
     except (TypeError, ValueError):
         raise ValueError(f"classes must be all text or all numbers, got {classes!r}") from None
+    return _classes(name, labels, wishes)
+
+
+def _classes(name: str, labels: Sequence[Any], wishes: Wishes) -> Target:
+    """A target of these labels; for novelty detection with that of rows of no class."""
+    if wishes.task != "novelty":
+        return Target(name, "classification", tuple(labels))
+    given = _as_label(wishes.outlier_label, labels)
+    known = [label for label in labels if label != given]
+    if not known:
+        raise DataError(f"all rows looked at have the outliers' label {given!r}")
+    outlier = outlier_label(known, given)
+    return Target(name, "novelty", tuple(sorted([*known, outlier])), outlier)
 
 
 def _labels(distinct: np.ndarray) -> tuple[Any, ...]:
     kind: Any = int if np.all(distinct == np.round(distinct)) else float
     return tuple(kind(v) for v in distinct)
+
+
+def _as_label(given: Any, labels: Sequence[Any]) -> Any:
+    """A word that was typed for a number, as the number."""
+    if not isinstance(given, str) or isinstance(labels[0], str):
+        return given
+    try:
+        return _labels(np.array([float(given)]))[0]
+    except ValueError:
+        return given
 
 
 # ---------------------------------------------------------------- layout

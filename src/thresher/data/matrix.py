@@ -177,7 +177,7 @@ def _target(y: np.ndarray, sampled: int, wishes: Wishes, name: str) -> Target:
     if wishes.task == "regression":
         raise DataError(f"{name}: the targets are {y.dtype} values, not numbers")
     labels = wishes.classes or sorted({str(label) for label in y})
-    return given_classes("y", labels, wishes.task)
+    return given_classes("y", labels, wishes)
 
 
 def _coded(y: np.ndarray, target: Target, name: str) -> np.ndarray:

@@ -45,6 +45,7 @@ def open_data(
     types: Mapping[str, str] | None = None,
     task: str | None = None,
     classes: Sequence[Any] = (),
+    outlier_label: Any = None,
     missing: str = "mean",
     max_categories: int = 256,
     hash_bits: int | None = None,
@@ -78,10 +79,13 @@ def open_data(
         Columns to leave out.
     types : dict or None, default=None
         What columns are: ``{"zip": "category", "city": "hashed:18", "day": "date"}``.
-    task : {"classification", "regression"} or None, default=None
+    task : {"classification", "regression", "novelty"} or None, default=None
         None: by the target's values.
     classes : sequence, default=()
         The labels, where the first rows may not have all of them.
+    outlier_label : str, number or None, default=None
+        With task="novelty": the label of rows of no class.  None: -1, or the whole number below all
+        labels; "outlier" among words.
     missing : {"mean", "most_frequent", "error"}, default="mean"
         What becomes of missing values.  With "mean" a feature says so; categories get one of their
         own.
@@ -122,8 +126,8 @@ def open_data(
     """
     bad = BadRows(on_bad_rows)
     wishes = Wishes(
-        target, weight if isinstance(weight, str) else None, ignore, types, task, classes, missing,
-        max_categories, hash_bits, nulls,
+        target, weight if isinstance(weight, str) else None, ignore, types, task, classes,
+        outlier_label, missing, max_categories, hash_bits, nulls,
     )  # fmt: skip
     if schema is not None and not schema.is_table:
         if zero_based is not None:

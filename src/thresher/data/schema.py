@@ -125,9 +125,11 @@ class Target:
     Parameters
     ----------
     name : str
-    task : {"classification", "regression"}
+    task : {"classification", "regression", "novelty"}
     classes : tuple of str or of numbers, default=()
         The labels in the order of their codes; empty for regression.
+    outlier : str, number or None, default=None
+        The one of them that rows of no class have; for novelty detection.
 
     Examples
     --------
@@ -139,6 +141,7 @@ class Target:
     name: str
     task: str
     classes: tuple[Any, ...] = ()
+    outlier: Any = None
 
     @property
     def by_words(self) -> bool:
@@ -303,6 +306,10 @@ def _target(document: dict[str, Any]) -> Target:
     if not all(a < b for a, b in pairs) or not all(math.isfinite(c) for c in target.classes
                                                    if not isinstance(c, str)):  # fmt: skip
         raise ValueError("class labels must be in ascending order")
+    if (target.outlier is None) == (target.task == "novelty") or (
+        target.outlier is not None and target.outlier not in target.classes
+    ):
+        raise ValueError(f"{target.task} with the outliers' label {target.outlier!r}")
     return target
 
 

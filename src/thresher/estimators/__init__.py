@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
     from thresher.estimators.kmeans import StochasticKMeans
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
+    from thresher.estimators.novelty import NoveltyClassifier
     from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
     from thresher.estimators.progress import FitEvent
@@ -34,6 +35,7 @@ _HOME = {
     "LinearClassifier": "linear",
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
+    "NoveltyClassifier": "novelty",
     "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
     "KernelSpectralClustering": "spectral",
@@ -56,6 +58,7 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
+    "NoveltyClassifier",
     "OneClassMachine",
     "PlaneClustering",
     "SemiSupervisedClassifier",

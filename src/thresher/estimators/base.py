@@ -88,7 +88,7 @@ class Learner(NestedParameters):
     scales: tuple[str, ...] = ()
     #: attributes that tell of the fit, kept in files beside the function
     record: tuple[str, ...] = ("n_features_in_", "n_iter_", "status_", "solver_", "penalty_")
-    optional_record: tuple[str, ...] = ("feature_names_in_", "trace_")
+    optional_record: tuple[str, ...] = ("feature_names_in_", "group_norms_", "trace_")
     memory: float = np.inf
     trace: bool = False
     early_stopping: bool = False
@@ -254,7 +254,7 @@ class Learner(NestedParameters):
         features = front.rows(entered)
         chunk = driver.whole(features, targets, weight)
         setup = self.set_up(front, features, chunk, outputs, facts)
-        if outputs == 1 or setup.solver.joint:
+        if setup.solver.learns_jointly(setup.problem):
             return [self._run(setup, chunk, held, None)]
         one = setup._replace(problem=replace(setup.problem, outputs=1))
 
@@ -374,7 +374,7 @@ class Learner(NestedParameters):
     # ------------------------------------------------------------ what is kept
 
     def _forget(self) -> None:
-        for name in ("_feed", "calibrator_", "trace_", "loo_error_"):
+        for name in ("_feed", "calibrator_", "group_norms_", "trace_", "loo_error_"):
             self.__dict__.pop(name, None)
 
     def _keep(
@@ -390,7 +390,7 @@ class Learner(NestedParameters):
         if judges is not None:
             own = None if offset else learned
             status = self.judged(status, stream, judges, function, front, own)
-        self.keep(function, status, max(r.passes for r in results), results[0].stream)
+        self.keep(function, status, max(r.passes for r in results), results[0].stream, front)
         if self.trace:
             self.trace_ = [r.trace for r in results]
         if status in _WARNED:
@@ -419,8 +419,10 @@ class Learner(NestedParameters):
             return Status.NO_BETTER
         return Status.AT_BOUND if stream.is_at_bound() else status
 
-    def keep(self, function: Any, status: Status, passes: int, stream: Any) -> None:
-        """Take a function, how it was reached, and the stream that it came from."""
+    def keep(
+        self, function: Any, status: Status, passes: int, stream: Any, front: Front | None = None
+    ) -> None:
+        """Take a function, how it was reached, and the stream and front that it came from."""
         self.function_ = function
         self.n_features_in_ = function.features
         self.n_iter_, self.status_ = passes, status

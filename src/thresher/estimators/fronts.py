@@ -43,6 +43,10 @@ class UnitsFront(NamedTuple):
     def fold(self, function: Any) -> Function:
         return function.unscaled(self.units)
 
+    def solver_weights(self, coef: np.ndarray) -> np.ndarray:
+        """Of weights of raw rows those of the solver's."""
+        return coef if self.units is None else coef / self.units.scale
+
     def block_rows(self, memory: float, dtype: Any) -> float:
         """How many rows fit: views take no memory."""
         return np.inf
@@ -82,6 +86,9 @@ class MapFront(NamedTuple):
 
     def fold(self, function: Any) -> Function:
         return function.mapped(self.map, self.features, self.units)
+
+    def solver_weights(self, coef: np.ndarray) -> np.ndarray:
+        return coef
 
     def block_rows(self, memory: float, dtype: Any) -> float:
         stored = max(self.map.stored_per_row, 1)

@@ -249,9 +249,11 @@ class MultiHyperplaneClassifier(Classifier):
         )  # fmt: skip
         return Setup(problem, solver, driver.Plan(self.max_iter, self.order))
 
-    def keep(self, function: Any, status: Status, passes: int, stream: Any) -> None:
+    def keep(
+        self, function: Any, status: Status, passes: int, stream: Any, front: Any = None
+    ) -> None:
         """Also how many weights came and went."""
-        super().keep(function, status, passes, stream)
+        super().keep(function, status, passes, stream, front)
         lanes = stream.state.lanes
         self.births_, self.prunes_, self.clones_ = lanes.births, lanes.prunes, lanes.clones
 

@@ -24,15 +24,18 @@ from thresher.estimators.spaces import (
 )
 from thresher.estimators.views import view
 from thresher.functions import LinearFunction
+from thresher.functions.base import dense
 from thresher.losses import Loss
 from thresher.maps.base import Circumstances
-from thresher.penalties import L2, Penalty, strengthened
+from thresher.penalties import L2, Features, Penalty, strengthened
+from thresher.penalties.blocks import block_norms
 from thresher.registry import LOSSES, TASKS, resolve
 from thresher.solvers import Chunk, Newton, Problem, Solver, Status, driver
 from thresher.solvers.auto import (
     choose_solver,
     choose_stream_solver,
     default_tolerance,
+    gradient_at_zero,
     largest_useful_strength,
 )
 from thresher.solvers.stream import Facts
@@ -132,18 +135,30 @@ class LinearModel(Learner):
     ) -> Penalty:
         """The penalty object, its strength filled in from ``alpha`` or from the data."""
         penalty = self._default_penalty() if self.penalty is None else self.penalty
-        if isinstance(penalty, Penalty):
-            return penalty if self.alpha is None else strengthened(penalty, self.alpha)
+        named = not isinstance(penalty, Penalty)
+        term = resolve(penalty, Penalty, "penalty").bound(self._features(draft.n_features))
+        if not named and getattr(term, "strength", 1.0) is not None:
+            return term if self.alpha is None else strengthened(term, self.alpha)
         alpha = self.alpha
         if alpha is None:
             if penalty != "l2":
-                alpha = 0.01 * _largest_strength(draft, chunk)
+                alpha = 0.01 * _largest_strength(replace(draft, penalty=term), chunk)
             else:
                 alpha = _STREAM_ALPHA if mass is None else usual_strength / mass
-        return resolve(penalty, Penalty, "penalty", strength=alpha)
+        known = term.get_params()
+        return replace(term, strength=alpha) if "strength" in known else term  # type: ignore[type-var]
+
+    def _features(self, count: int) -> Features:
+        """What is known of so many features, those of the rows or those of a map."""
+        names = getattr(self, "feature_names_in_", None)
+        fits = names is not None and len(names) == count
+        return Features(count, names if fits else None)
 
     def _asks_strength(self) -> bool:
-        return self.alpha is not None or isinstance(self.penalty, Penalty)
+        given = isinstance(self.penalty, Penalty)
+        return self.alpha is not None or (
+            given and getattr(self.penalty, "strength", 1.0) is not None
+        )
 
     def _default_penalty(self) -> str:
         """What the solver's name stands for."""
@@ -179,7 +194,7 @@ class LinearModel(Learner):
         if penalty is None and solver != "auto":
             penalty = resolve(self.solver, Solver, "solver").default_penalty
         if penalty != "box":
-            sparse = penalty in ("l1", "elastic_net")
+            sparse = penalty in ("l1", "elastic_net", "group", "sparse_group")
             parts["alpha"] = sparse_strength(self, X, y) if sparse else strength(X)
         if not hasattr(X, "indptr") and not self.scale:
             parts["scale"] = Choice(False, True)
@@ -197,6 +212,16 @@ class LinearModel(Learner):
         )
 
     # ------------------------------------------------------------ use
+
+    def keep(
+        self, function: Any, status: Status, passes: int, stream: Any, front: Front | None = None
+    ) -> None:
+        super().keep(function, status, passes, stream, front)
+        self.__dict__.pop("group_norms_", None)
+        penalty = self.penalty_
+        if "grouped" in penalty.traits and front is not None and front.is_linear:
+            coef = front.solver_weights(np.atleast_2d(dense(function.coef)))
+            self.group_norms_ = block_norms(penalty, coef)  # type: ignore[arg-type]
 
     @property
     def density_(self) -> float:
@@ -222,12 +247,12 @@ class LinearModel(Learner):
 
 def _largest_strength(draft: Problem, chunk: Chunk) -> float:
     one = replace(draft, outputs=1)
-    return max(
-        largest_useful_strength(one, chunk._replace(y=driver.signs(chunk.y, c)))
-        if draft.outputs > 1
-        else largest_useful_strength(one, chunk)
-        for c in range(draft.outputs)
-    )
+    if draft.outputs == 1:
+        return largest_useful_strength(one, chunk)
+    parts = [chunk._replace(y=driver.signs(chunk.y, c)) for c in range(draft.outputs)]
+    if draft.penalty.shared:
+        return draft.penalty.emptying(np.stack([gradient_at_zero(one, part) for part in parts]))
+    return max(largest_useful_strength(one, part) for part in parts)
 
 
 class LinearClassifier(Classifier, LinearModel):
@@ -237,8 +262,9 @@ class LinearClassifier(Classifier, LinearModel):
     ----------
     loss : {"squared_hinge", "hinge", "logistic", "pinball", ...} or Loss, default="squared_hinge"
         A name, or an object such as ``Pinball(tau=0.2)`` or one of your own classes.
-    penalty : {"l2", "l1", "elastic_net", ...}, Penalty or None, default=None
+    penalty : {"l2", "l1", "elastic_net", "group", ...}, Penalty or None, default=None
         What large weights cost. None: the one the solver is made for ("l2" unless it is sparse).
+        ``GroupL2(groups)`` keeps or drops whole groups of features.
     solver : {"auto", "asgd", "dcd", "newton", "rda", ...} or Solver, default="auto"
         "auto" looks at the loss, the penalty and the shape of the data.
     alpha : float or None, default=None
@@ -302,6 +328,9 @@ class LinearClassifier(Classifier, LinearModel):
         Share of non-zero weights.
     solver_, penalty_ : Solver, Penalty
         What was used, with all that was left to be found.
+    group_norms_ : array of shape (n_groups,)
+        With a penalty over groups: the norm of each group's weights, as the solver saw the features
+        (standardised, if ``scale``).
     trace_ : list of lists of Record
         One for each problem that was solved, if asked for.
     classes_ : array
@@ -357,8 +386,9 @@ class LinearRegressor(Regressor, LinearModel):
     ----------
     loss : {"least_squares", "huber", "epsilon_insensitive", ...} or Loss, default="least_squares"
         A name, or an object such as ``Huber(delta=2.0)`` or one of your own classes.
-    penalty : {"l2", "l1", "elastic_net", ...}, Penalty or None, default=None
+    penalty : {"l2", "l1", "elastic_net", "group", ...}, Penalty or None, default=None
         What large weights cost. None: the one the solver is made for ("l2" unless it is sparse).
+        ``GroupL2(groups)`` keeps or drops whole groups of features.
     solver : {"auto", "asgd", "dcd", "newton", "rda", ...} or Solver, default="auto"
         "auto" looks at the loss, the penalty and the shape of the data.
     alpha : float or None, default=None
@@ -414,6 +444,9 @@ class LinearRegressor(Regressor, LinearModel):
         Share of non-zero weights.
     solver_, penalty_ : Solver, Penalty
         What was used, with all that was left to be found.
+    group_norms_ : array of shape (n_groups,)
+        With a penalty over groups: the norm of each group's weights, as the solver saw the features
+        (standardised, if ``scale``).
     trace_ : list of lists of Record
         One list, if asked for.
 

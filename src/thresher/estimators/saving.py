@@ -19,7 +19,7 @@ from thresher.artifacts.container import BadFile
 from thresher.artifacts.encoding import UnknownTerm, decode, encode, kept_parameters
 from thresher.artifacts.upgrades import upgraded
 from thresher.estimators.base import Learner
-from thresher.functions.base import require
+from thresher.functions.base import check_numbers, require
 from thresher.penalties import Penalty
 from thresher.registry import KERNELS, LEARNERS, LOSSES, MAPS, PENALTIES, SOLVERS, Names
 from thresher.solvers import Solver, Status
@@ -133,3 +133,7 @@ def _check(model: Any) -> None:
     require(isinstance(model.solver_, Solver), "solver_ must be a Solver")
     require(isinstance(model.penalty_, Penalty), "penalty_ must be a Penalty")
     require(isinstance(getattr(model, "trace_", []), list), "trace_ must be a list")
+    if hasattr(model, "group_norms_"):
+        grouped = "grouped" in model.penalty_.traits
+        require(grouped, "group_norms_ without a penalty over groups")
+        check_numbers("group_norms_", model.group_norms_, (model.penalty_.n_groups,))

@@ -45,6 +45,7 @@ from thresher.functions.flat_planes import FlatPlanes
 from thresher.functions.linear import LinearFunction
 from thresher.functions.mapped import MappedFunction
 from thresher.functions.planes import Planes
+from thresher.functions.rejecting import Rejecting
 from thresher.functions.semiparametric import SemiparametricFunction
 from thresher.functions.support import Duels, SupportFunction
 from thresher.functions.units import Units
@@ -65,6 +66,7 @@ __all__ = [
     "LowRankSpread",
     "MappedFunction",
     "Planes",
+    "Rejecting",
     "SemiparametricFunction",
     "Sigmoid",
     "Sigmoids",

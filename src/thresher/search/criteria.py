@@ -2,7 +2,8 @@ r"""What is minimised or maximised.
 
 Criteria judge a fitted estimator on rows that it has not seen.  Names: ``error`` (share of wrong
 labels), ``auc``, ``log_loss``, ``mse``, ``mae``, ``r2``, ``silhouette`` and ``balanced_line_fit``
-(of clusters; see ``thresher.partitions``) and ``sparse_error``,
+(of clusters; see ``thresher.partitions``), ``novelty``, ``class_error`` and ``novelty_auc`` (of
+novelty detection) and ``sparse_error``,
 
 .. math:: (1 - \kappa)\, \text{error} + \kappa\, \text{nnz}(w) / d,
 
@@ -33,7 +34,7 @@ class Criterion:
     judge : callable
         ``judge(estimator, X, y, weight) -> float`` of a fitted estimator on held-out rows.
     maximise : bool, default=False
-    task : {"classification", "regression", "clustering"} or None, default=None
+    task : {"classification", "regression", "novelty", "clustering"} or None, default=None
         None: for all.
     needs : tuple of str, default=("predict",)
         The estimator has one of these methods.
@@ -157,6 +158,36 @@ def _balanced_line_fit(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> fl
     return float(estimator.balanced_line_fit(X))
 
 
+def _novelty(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    """The mean of the error on known rows and of the share of outliers that are missed.
+
+    Where a fold has one kind of rows only, the share of them that is wrong.
+    """
+    wrong, outlying = estimator.predict(X) != y, y == estimator.outlier
+    parts = [_average(wrong, weight, kind) for kind in (~outlying, outlying) if kind.any()]
+    return float(np.mean(parts))
+
+
+def _class_error(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    """The share of known rows of a wrong class, where no row is rejected."""
+    known = y != estimator.outlier
+    if not known.any():
+        raise ValueError("class_error is undefined: a fold holds outliers only")
+    return _average(estimator.classify(X) != y, weight, known)
+
+
+def _average(values: np.ndarray, weight: Any, chosen: np.ndarray) -> float:
+    weights = None if weight is None else np.asarray(weight)[chosen]
+    return float(np.average(values[chosen], weights=weights))
+
+
+def _novelty_auc(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> float:
+    outlying = y == estimator.outlier
+    if outlying.all() or not outlying.any():
+        raise ValueError("novelty_auc is undefined: a fold needs known rows and outliers")
+    return _area(np.asarray(estimator.score_samples(X)), ~outlying, weight)
+
+
 def sparse_error(kappa: float | None = None) -> Criterion:
     r"""The criterion :math:`(1 - \kappa)\, \text{error} + \kappa\, \text{nnz}(w) / d`.
 
@@ -203,6 +234,10 @@ CRITERIA: dict[str, Criterion] = {
         Criterion("mse", _mse, task="regression", blind=True),
         Criterion("mae", _mae, task="regression", blind=True),
         Criterion("r2", _r2, maximise=True, task="regression", blind=True),
+        Criterion("novelty", _novelty, task="novelty"),
+        Criterion("class_error", _class_error, task="novelty", needs=("classify",)),
+        Criterion("novelty_auc", _novelty_auc, maximise=True, task="novelty",
+                  needs=("score_samples",)),
         Criterion("silhouette", _silhouette, maximise=True, task="clustering"),
         Criterion("balanced_line_fit", _balanced_line_fit, maximise=True, task="clustering",
                   needs=("balanced_line_fit",)),

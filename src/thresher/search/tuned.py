@@ -287,7 +287,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
             X = X if hasattr(X, "shape") else np.asarray(X)
         if TASKS[self._task].has_classes:
             check_classification_targets(y)
-            if np.unique(y).size < 2:
+            if np.unique(y).size < 2 and self._task != "novelty":
                 raise ValueError(
                     f"classification needs at least two classes, but there is one class: {y[0]!r}"
                 )
@@ -428,7 +428,11 @@ class TunedClassifier(ClassifierMixin, TunedModel):
     True True
     """
 
-    _task = "classification"
+    @property
+    def _task(self) -> str:  # type: ignore[override]
+        """Novelty detectors are classifiers with criteria of their own."""
+        task = getattr(self._make_estimator(), "task", "classification")
+        return task if task == "novelty" else "classification"
 
     def _make_estimator(self) -> Any:
         return LinearClassifier() if self.estimator is None else self.estimator
@@ -442,6 +446,16 @@ class TunedClassifier(ClassifierMixin, TunedModel):
     def decision_function(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
+
+    @_delegates("classify")
+    def classify(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.best_estimator_.classify(X)
+
+    @_delegates("score_samples")
+    def score_samples(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.best_estimator_.score_samples(X)
 
     @_delegates("predict_proba")
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -628,6 +642,7 @@ class TunedClusterer(ClusterMixin, TunedModel):
 #: by task
 TUNED: dict[str, Any] = {
     "classification": TunedClassifier,
+    "novelty": TunedClassifier,
     "regression": TunedRegressor,
     "clustering": TunedClusterer,
 }

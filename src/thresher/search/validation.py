@@ -75,8 +75,8 @@ def make_folds(
         Only splitters of scikit-learn look at them.
     y : array
         Labels or numbers to predict.
-    task : {"classification", "regression"}
-        Folds of a classification are stratified.
+    task : {"classification", "regression", "novelty"}
+        Folds of labels are stratified; novelty detection may have one class only.
     seed : int, default=0
         Of the shuffles.
     groups : array or None, default=None
@@ -94,6 +94,8 @@ def make_folds(
     """
     n = len(y)
     strata = _codes(y) if TASKS[task].has_classes else None
+    if task == "novelty" and np.unique(y).size == 1:
+        strata = None  # one class, and nothing to be told apart
     if isinstance(cv, bool):
         raise TypeError(f"cv={cv} is no way to split rows")
     if isinstance(cv, (int, np.integer)):

@@ -13,10 +13,10 @@ import math
 import numpy as np
 from numba import njit
 
-from thresher.solvers._working_set import Model, sweeps_of, weighted_block
+from thresher.solvers._working_set import Model, sweeps_of, weighted_rows
 from thresher.solvers.base import Chunk, Problem
 
-__all__ = ["step_by_dense_columns"]
+__all__ = ["dense_columns", "dot", "step_by_dense_columns"]
 
 _STRIP = 256  # rows that are turned into columns at a time
 _PAST = 5  # steps that are extrapolated
@@ -26,7 +26,7 @@ def step_by_dense_columns(
     problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, rough: bool
 ) -> np.ndarray:
     """Where the model is smallest; the chosen weights there."""
-    columns = _dense_columns(problem, chunk, p, model)
+    columns = dense_columns(problem, chunk, p, model)
     target, q = w.copy(), np.zeros(columns.shape[1])
     awake, everyone = np.ones(w.size, np.bool_), True
     past: list[tuple[np.ndarray, np.ndarray]] = []
@@ -46,21 +46,21 @@ def step_by_dense_columns(
     return target
 
 
-def _dense_columns(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.ndarray:
+def dense_columns(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.ndarray:
     """Z with S = Z Z', a line for each chosen feature, in single precision as S is."""
-    rows, y, weight, order = chunk
+    weight, order = chunk.weight, chunk.order
     columns = np.empty((model.chosen.size, order.size), np.float32)
     scale = np.float32(1.0 / math.sqrt(float(np.sum(weight[order]))))
     for start in range(0, order.size, _STRIP):
         part = order[start : start + _STRIP]
         block = np.empty((part.size, model.chosen.size), np.float32)
-        weighted_block(rows, y, weight, part, problem.loss, p, model.place, model.mean, block)
+        weighted_rows(problem, chunk._replace(order=part), p, model, block)
         np.multiply(block.T, scale, out=columns[:, start : start + _STRIP])
     return columns
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _dot(column, q):
+def dot(column, q):
     total = 0.0
     for i in range(q.size):
         total += column[i] * q[i]
@@ -79,7 +79,7 @@ def _sweep(columns, gradient, diagonal, w, chosen, penalty, awake, everyone, tar
         if curvature <= 0.0 or not (everyone or awake[a]):
             continue
         old, column = target[a], columns[a]
-        slope = gradient[a] + _dot(column, q)
+        slope = gradient[a] + dot(column, q)
         new = penalty.prox(old - slope / curvature, 1.0 / curvature, chosen[a])
         change = new - old
         if change != 0.0:

@@ -24,8 +24,8 @@ from thresher._rows import Rows
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
-    "Model", "descend_matrix", "is_dense", "model_of", "step_by_columns", "step_by_matrix",
-    "sweeps_of", "weighted_block",
+    "Model", "columns_of", "descend_matrix", "is_dense", "matrix_of", "model_of", "step_by_columns",
+    "step_by_matrix", "sweeps_of", "weighted_rows",
 ]  # fmt: skip
 
 _DENSE = 0.25  # share of stored elements from which on rows are taken as dense
@@ -43,7 +43,7 @@ class Model(NamedTuple):
     chosen : array of int
         The features in it.
     place : array of int
-        Of all features: where they are in it, or -1.
+        Of all columns of the rows: where they are in it, or -1.
     mean : array
         m of the chosen features; zero without an intercept.
     diagonal : array
@@ -69,6 +69,12 @@ class Model(NamedTuple):
         return -self.intercept / self.level - float(self.mean @ delta)
 
     @property
+    def columns(self) -> np.ndarray:
+        """Of the rows: those that hold the chosen features, in their order."""
+        found = np.flatnonzero(self.place >= 0)
+        return found[np.argsort(self.place[found])]
+
+    @property
     def is_far(self) -> bool:
         """Whether a mean outweighs the spread of its feature in single precision."""
         return bool(np.any(self.mean**2 * self.level > _FAR * self.diagonal))
@@ -92,6 +98,22 @@ def _sums(rows, y, weight, order, loss, p, place, first, second, plain):
                 first[spot] += h * x
                 second[spot] += h * x * x
                 plain[spot] += weight[i] * x * x
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _sums_of_some(rows, y, weight, order, loss, p, columns, first, second, plain):
+    """The same of rows that hold every element, for few of their columns."""
+    total = 0.0
+    for r in range(order.size):
+        i = order[r]
+        h = weight[i] * loss.curvature(y[i], p[i])
+        total += h
+        for a in range(columns.size):
+            x = rows.element(i, columns[a])
+            first[a] += h * x
+            second[a] += h * x * x
+            plain[a] += weight[i] * x * x
     return total
 
 
@@ -126,7 +148,18 @@ def _add_sparse_rows(rows, y, weight, order, loss, p, place, matrix):
 
 
 @njit(cache=True, nogil=True)
-def weighted_block(rows, y, weight, order, loss, p, place, mean, block):
+def _weighted_block_of_some(rows, y, weight, order, loss, p, columns, mean, block):
+    """The same of rows that hold every element."""
+    for r in range(order.size):
+        i = order[r]
+        root = math.sqrt(weight[i] * loss.curvature(y[i], p[i]))
+        line = block[r]
+        for a in range(line.size):
+            line[a] = root * (rows.element(i, columns[a]) - mean[a])
+
+
+@njit(cache=True, nogil=True)
+def _weighted_block(rows, y, weight, order, loss, p, place, mean, block):
     """The rows' chosen columns less their means, each row times the root of its curvature."""
     for r in range(order.size):
         i = order[r]
@@ -140,15 +173,34 @@ def weighted_block(rows, y, weight, order, loss, p, place, mean, block):
                 line[spot] = root * (rows.element(i, k) - mean[spot])
 
 
+def weighted_rows(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, block: np.ndarray
+) -> None:
+    """Into ``block``: the chosen columns less their means, rows times the roots of curvatures."""
+    terms = (*chunk, problem.loss, p)
+    if chunk.rows.is_sparse:
+        _weighted_block(*terms, model.place, model.mean, block)
+    else:
+        _weighted_block_of_some(*terms, model.columns, model.mean, block)
+
+
 def model_of(
-    problem: Problem, chunk: Chunk, p: np.ndarray, chosen: np.ndarray, gradient: np.ndarray
-) -> Model:
-    """Means and curvatures of the ``chosen`` features, for a gradient of all and the intercept."""
+    problem: Problem, chunk: Chunk, p: np.ndarray, chosen: np.ndarray, gradient: np.ndarray,
+    columns: np.ndarray | None = None,
+) -> Model:  # fmt: skip
+    """Means and curvatures of the ``chosen`` features, for a gradient of all and the intercept.
+
+    ``columns`` of the rows hold them, where the rows have not all features.
+    """
     n, size = float(np.sum(chunk.weight[chunk.order])), chosen.size
-    place = np.full(problem.n_features, -1, np.int64)
-    place[chosen] = np.arange(size)
+    columns = chosen if columns is None else columns
+    place = np.full(chunk.rows.shape[1], -1, np.int64)
+    place[columns] = np.arange(size)
     first, second, plain = np.zeros(size), np.zeros(size), np.zeros(size)
-    total = _sums(*chunk, problem.loss, p, place, first, second, plain)
+    if chunk.rows.is_sparse:
+        total = _sums(*chunk, problem.loss, p, place, first, second, plain)
+    else:
+        total = _sums_of_some(*chunk, problem.loss, p, columns, first, second, plain)
     bound = problem.loss.smoothness if math.isfinite(problem.loss.smoothness) else 1.0
     mean, slope = np.zeros(size), 0.0
     if problem.fit_intercept:
@@ -172,6 +224,16 @@ def step_by_matrix(
     problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, sample: np.ndarray
 ) -> np.ndarray:
     """Where the model is smallest, by S of a ``sample`` of the rows; the chosen weights there."""
+    S = matrix_of(problem, chunk, p, model, sample)
+    target = w.copy()
+    descend_matrix(S, model.gradient, w, model.chosen, problem.penalty, target)
+    return target
+
+
+def matrix_of(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, sample: np.ndarray
+) -> np.ndarray:
+    """S of a ``sample`` of the rows, and on its diagonal what the sample may lack."""
     S = _matrix(problem, chunk._replace(order=sample), p, model)
     S /= float(np.sum(chunk.weight[sample]))
     own = np.diag(S).astype(np.float64)
@@ -182,14 +244,12 @@ def step_by_matrix(
     if sample.size < chunk.order.size:
         more += 0.1 * own.size / sample.size * model.diagonal
     S[np.diag_indices_from(S)] += more
-    target = w.copy()
-    descend_matrix(S, model.gradient, w, model.chosen, problem.penalty, target)
-    return target
+    return S
 
 
 def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.ndarray:
     """n S, in single precision: it bends the step only, the gradient says where to."""
-    rows, y, weight, order = chunk
+    rows, order = chunk.rows, chunk.order
     size = model.chosen.size
     if not is_dense(rows):
         whole = np.zeros((size + 1, size + 1), np.float64 if model.is_far else np.float32)
@@ -205,7 +265,7 @@ def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.n
     for start in range(0, order.size, _BLOCK):
         part = order[start : start + _BLOCK]
         block = np.empty((part.size, size), np.float32)
-        weighted_block(rows, y, weight, part, problem.loss, p, model.place, model.mean, block)
+        weighted_rows(problem, chunk._replace(order=part), p, model, block)
         S += block.T @ block
     return S
 
@@ -278,6 +338,18 @@ def step_by_columns(
     problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, rough: bool
 ) -> np.ndarray:
     """Where the model is smallest, without its matrix; the chosen weights there."""
+    target = w.copy()
+    _descend_columns(
+        *columns_of(problem, chunk, p, model), model.mean * model.level, model.mean, model.gradient,
+        model.diagonal, w, model.chosen, problem.penalty, sweeps_of(rough), target,
+    )  # fmt: skip
+    return target
+
+
+def columns_of(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A copy of the chosen columns, compressed (starts, rows, values), and the rows' curvatures."""
     rows, y, weight, order = chunk
     starts = np.zeros(model.chosen.size + 1, np.int64)
     _count(rows, order, model.place, starts)
@@ -286,12 +358,7 @@ def step_by_columns(
     _copy_columns(rows, order, model.place, starts[:-1].copy(), index, values)
     h = np.zeros(y.shape[0])
     _curvatures(y, weight, order, problem.loss, p, float(np.sum(weight[order])), h)
-    target = w.copy()
-    _descend_columns(
-        starts, index, values, h, model.mean * model.level, model.mean, model.gradient,
-        model.diagonal, w, model.chosen, problem.penalty, sweeps_of(rough), target,
-    )  # fmt: skip
-    return target
+    return starts, index, values, h
 
 
 @njit(cache=True, nogil=True)

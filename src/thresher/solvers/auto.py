@@ -26,6 +26,7 @@ __all__ = [
     "choose_solver",
     "choose_stream_solver",
     "default_tolerance",
+    "gradient_at_zero",
     "largest_useful_strength",
 ]
 
@@ -44,7 +45,7 @@ def choose_solver(
     ====================================================  =======================================
     penalty not quadratic, smooth loss                    proximal Newton: the exact sparse model
     penalty not quadratic, loss with kinks                RDA: exact zeros, any proximal map
-    penalty over groups                                   RDA
+    penalty over groups shared by several classes         RDA
     quadratic with weights, or without strength           Newton (also for kinks), else Pegasos
     small data, regression, or ``exact``; few features    Newton; for a loss with kinks, smoothed
     small data, regression, ``exact``; many features      dual coordinate descent
@@ -61,8 +62,7 @@ def choose_solver(
     elif "smoothed" in can:
         newton = SmoothedNewton()
     if "quadratic" not in penalty.traits:
-        by_coordinates = {"curvature"} <= can and "grouped" not in penalty.traits
-        return ProximalNewton() if by_coordinates else RDA()
+        return ProximalNewton() if "curvature" in can and not penalty.shared else RDA()
     if "uniform" not in penalty.traits:
         return newton or Pegasos()
     if not getattr(penalty, "strength", 0.0) > 0.0:
@@ -135,7 +135,15 @@ def _slope_of_constant(targets, mass, loss, bias):
 
 
 def largest_useful_strength(problem: Problem, chunk: Chunk) -> float:
-    r"""max_j |gradient_j| of the mean loss at w = 0: a stronger l1 penalty leaves nothing.
+    """Of the problem's penalty: a stronger one leaves nothing, a free intercept at its best.
+
+    max_j |gradient_j| for an l1 penalty, max_g ||gradient_g|| / weight_g for the group lasso.
+    """
+    return problem.penalty.emptying(gradient_at_zero(problem, chunk))
+
+
+def gradient_at_zero(problem: Problem, chunk: Chunk) -> np.ndarray:
+    r"""The gradient of the mean loss at w = 0.
 
     A free intercept is at its best without weights.  For the logistic loss that is, with m+ and m-
     positive and negative rows, ||(m-/m) sum_{y=+1} x - (m+/m) sum_{y=-1} x||_inf / m (Koh, Kim and
@@ -154,7 +162,7 @@ def largest_useful_strength(problem: Problem, chunk: Chunk) -> float:
     if slopes[0] < 0.0 < slopes[1]:
         share = slopes[0] / (slopes[0] - slopes[1])
     gradient = (1.0 - share) * gradients[0] + share * gradients[1]
-    return float(np.max(np.abs(gradient), initial=0.0) / max(mass, 1e-300))
+    return gradient / max(mass, 1e-300)
 
 
 def best_constant(loss: Loss, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:

@@ -332,6 +332,8 @@ class Solver:
     linear: ClassVar[bool] = True
     #: learns all classes in one pass over the rows when the problem has several outputs
     joint: ClassVar[bool] = False
+    #: learns all classes in one pass where the penalty joins their weights into blocks
+    joins_blocks: ClassVar[bool] = False
     #: targets are class numbers, also of two classes (which are -1 and +1 for the others)
     by_codes: ClassVar[bool] = False
     #: its function is looked at after every pass, for the residual and to keep the last sound one
@@ -339,6 +341,10 @@ class Solver:
     #: adds rows up by matrix products: where a stream is cut shows in the last digits
     by_blocks: ClassVar[bool] = False
     batch: int = 1
+
+    def learns_jointly(self, problem: Problem) -> bool:
+        """Whether one state learns all outputs, rather than one for each class against the rest."""
+        return problem.outputs == 1 or self.joint or problem.penalty.shared
 
     @property
     def no_merger(self) -> str:
@@ -516,15 +522,16 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
                 f"solver {type(solver).__name__} needs a {role} that offers {', '.join(missing)}, "
                 f"which {type(term).__name__} does not; {_alternatives(role, needs)}"
             )
-    for name in ("weights", "groups"):
-        values = getattr(problem.penalty, name, None)
-        if values is not None and values.size != problem.n_features:
-            what = "weights" if name == "weights" else "labels of groups"
-            raise ValueError(
-                f"{type(problem.penalty).__name__} has {values.size} {what}, "
-                f"but the data has {problem.n_features} features"
-            )
+    misfit = problem.penalty.misfit(problem.n_features)
+    if misfit:
+        raise ValueError(misfit)
     _check_targets(solver, problem)
+    if problem.penalty.shared and problem.outputs > 1 and not solver.joins_blocks:
+        able = [name for name, cls in SOLVERS.items() if cls.joins_blocks]
+        raise ValueError(
+            f"solver {type(solver).__name__} learns each class by itself, so that groups cannot be "
+            f"shared among them; these do: {', '.join(able)}"
+        )
     schedule = getattr(solver, "schedule", None)
     if schedule is not None and not isinstance(schedule, Schedule):
         raise TypeError(

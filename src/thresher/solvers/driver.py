@@ -20,6 +20,7 @@ from thresher._rows import Rows
 from thresher.penalties import evaluate
 from thresher.solvers._joint import feature_major, joint_loss
 from thresher.solvers.base import Chunk, Near, Problem, Record, Result, Solver, Status
+from thresher.solvers.manifold_tracker import ManifoldTracker
 from thresher.solvers.stream import Facts, Stream, Streams, signs
 
 __all__ = [
@@ -170,6 +171,7 @@ def learn(
     plan: Plan,
     near: Near | None = None,
     monitor: Monitor | None = None,
+    tracker: ManifoldTracker | None = None,
 ) -> Result:
     """Solve ``problem`` on the rows of ``chunk``, all of them in memory.
 
@@ -185,15 +187,26 @@ def learn(
         The solution of a neighbouring problem on the same rows, to start from.
     monitor : callable or None, default=None
         Called with an :class:`Event` after each pass; a Status that it returns ends the run.
+    tracker : ManifoldTracker or None, default=None
+        Looks at the weights every few updates, and compares their pattern with the optimum's.
     """
     visits = plan.passes * chunk.order.size
     visits = visits if plan.steps is None else plan.steps * solver.batch
     facts = Facts(chunk.order.size, visits=visits, whole=True)
     stream = Stream.open(problem, solver, chunk, facts, near)
     tracer = Tracer(stream, chunk) if plan.trace else None
+    source = InMemory(stream, chunk, plan, looks=None if tracker is None else tracker.every)
+
+    def after_chunk(passes: int) -> None:
+        if tracer is not None:
+            tracer(passes)
+        if tracker is not None:
+            found: Any = stream.function()
+            tracker.look(stream.step, found.coef)
+
     result = run(
-        stream, InMemory(stream, chunk, plan), plan.passes if plan.steps is None else None,
-        chunk=chunk, monitor=monitor, after_chunk=tracer,
+        stream, source, plan.passes if plan.steps is None else None, chunk=chunk, monitor=monitor,
+        after_chunk=after_chunk if plan.trace or tracker is not None else None,
     )  # fmt: skip
     if result.status is not Status.DIVERGED:
         before = stream.state
@@ -226,11 +239,15 @@ class InMemory:
     plan: Plan
     #: rows of a piece, grown to what a moment suffices for
     piece: int = 1024
+    #: updates between looks of a tracker, where there is one
+    looks: int | None = None
 
     def __iter__(self) -> Iterator[Iterator[Chunk]]:
         solver, plan = self.stream.solver, self.plan
         for order in _orders(solver, self.stream.problem.seed, self.chunk.order, plan):
-            if plan.trace and solver.streaming:
+            if self.looks is not None and solver.streaming:
+                parts = _pieces(order, self.looks * solver.seam)
+            elif plan.trace and solver.streaming:
                 parts = _twenty(order, solver.seam)
             elif solver.by_rows and not solver.by_blocks:
                 parts = self._short(order)
@@ -281,7 +298,10 @@ def pass_order(rows: np.ndarray, order: str, seed: int, number: int) -> np.ndarr
 
 def _twenty(order: np.ndarray, seam: int) -> Iterator[np.ndarray]:
     """Up to twenty pieces of a pass, for a trace."""
-    size = max(1, math.ceil(order.size / (20 * seam))) * seam
+    return _pieces(order, max(1, math.ceil(order.size / (20 * seam))) * seam)
+
+
+def _pieces(order: np.ndarray, size: int) -> Iterator[np.ndarray]:
     for start in range(0, order.size, size):
         yield order[start : start + size]
 
@@ -345,7 +365,9 @@ def mean_loss(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: Any) 
 
 
 def penalty_value(problem: Problem, coef: np.ndarray) -> float:
-    """The penalty of the weights, summed over outputs."""
+    """The penalty of the weights, summed over outputs unless it joins them."""
+    if problem.penalty.shared and coef.ndim == 2 and coef.shape[0] > 1:
+        return evaluate(problem.penalty, coef)
     return sum(evaluate(problem.penalty, w) for w in np.atleast_2d(coef))
 
 

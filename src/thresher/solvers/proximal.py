@@ -8,6 +8,7 @@ FOBOS with an l1 penalty is the case every=1, ceiling=inf.
 With a *lazy* penalty a coordinate waits until a row needs it.  Write w = s v, where s carries the
 quadratic part; the l1-like rest then acts on v with step eta/s, and pending steps simply add up
 (U below).  An update costs O(non-zeros of the batch), and gives exactly the dense result.
+Penalties over groups are in a file of their own, ``_block_fobos.py``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numba import njit
 from thresher import schedules
 from thresher.functions import LinearFunction
 from thresher.solvers._batch import add_rows, slopes_at
+from thresher.solvers._block_fobos import block_copies, block_fobos, block_fobos_start, settled
 from thresher.solvers._states import combined, present
 from thresher.solvers._targets import with_origin, with_origin_of_stream
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
@@ -139,12 +141,16 @@ class _Proximal(Solver):
     def for_stream(self, problem: Problem) -> Solver:
         return with_origin_of_stream(self, self.schedule is not None)
 
-    def init(self, problem: Problem, chunk: Chunk | None = None) -> ProximalState:
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> Any:
+        if "grouped" in problem.penalty.traits:
+            return block_fobos_start(problem, self.origin or 0.0)
         zeros, due = np.zeros(problem.n_features, problem.dtype), np.zeros(problem.n_features)
         return ProximalState(zeros, due, 1.0, 0.0, self.origin or 0.0, 0, 0, 0.0)
 
-    def update(self, problem: Problem, state: ProximalState, chunk: Chunk) -> ProximalState:
+    def update(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
         schedule = self.schedule or schedules.InverseRoot()
+        if "grouped" in problem.penalty.traits:
+            return block_fobos(problem, state, chunk, schedule, self.batch)
         if "lazy" not in problem.penalty.traits:
             return ProximalState(*_eager(
                 *chunk, problem.loss, problem.penalty, schedule, self.batch,
@@ -155,7 +161,9 @@ class _Proximal(Solver):
             self.ceiling, self.batch, problem.fit_intercept, state,
         ))  # fmt: skip
 
-    def finish(self, problem: Problem, state: ProximalState) -> LinearFunction:
+    def finish(self, problem: Problem, state: Any) -> LinearFunction:
+        if "grouped" in problem.penalty.traits:
+            return LinearFunction(block_copies(problem, state), state.bias)
         if "lazy" not in problem.penalty.traits:
             return LinearFunction(state.direction.copy(), state.bias)
         w = np.empty_like(state.direction)
@@ -164,9 +172,7 @@ class _Proximal(Solver):
         )
         return LinearFunction(w, state.bias)
 
-    def merge(
-        self, problem: Problem, states: Any, base: ProximalState, weights: Any
-    ) -> ProximalState:
+    def merge(self, problem: Problem, states: Any, base: Any, weights: Any) -> Any:
         """w = sum_k m_k w_k / sum_k m_k, each w_k after the proximal steps that it still owes.
 
         Zeros are those that all shards have.  ``step``, the clock of the steps, is a weighted mean
@@ -176,10 +182,14 @@ class _Proximal(Solver):
         if not states:
             return self.copy(base)
         paid = [self._plain(problem, s) for s in states]
-        return combined(paid, base, shares, self.sum_fields)
+        merged = combined(paid, base, shares, self.sum_fields)
+        # Norms of a mean are not the means of norms: they are summed anew.
+        return settled(problem, merged) if "grouped" in problem.penalty.traits else merged
 
-    def _plain(self, problem: Problem, s: ProximalState) -> ProximalState:
+    def _plain(self, problem: Problem, s: Any) -> Any:
         """With scale one, and no coordinate owing a step."""
+        if "grouped" in problem.penalty.traits:
+            return settled(problem, s)
         if "lazy" not in problem.penalty.traits:
             return s
         w = np.empty_like(s.direction)
@@ -191,8 +201,8 @@ class _Proximal(Solver):
 class FOBOS(_Proximal):
     """Forward-backward splitting with any penalty that has a proximal map.
 
-    Exact zeros, O(non-zeros) per update for lazy penalties (L1, elastic net, weighted L1, box, L2),
-    O(d) per update for others, amortised by ``batch``.
+    Exact zeros, O(non-zeros) per update for lazy penalties (L1, elastic net, weighted L1, box, L2,
+    group lasso), O(d) per update for others, amortised by ``batch``.
 
     Parameters
     ----------
@@ -217,7 +227,6 @@ class FOBOS(_Proximal):
     schedule: schedules.Schedule | None = None
     batch: int = 1
     origin: float | None = None
-    penalty_needs = frozenset({"prox"})
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@ r"""Proximal Newton on a growing working set: the exact sparse model of a smooth
 
 .. math:: \min_{w,b}\ \operatorname{mean}_i\,\ell(y_i, w\cdot x_i + b) + \psi(w)
 
-with any separable penalty psi that has a proximal map.  Each iteration
+with any penalty psi over coordinates, or over groups of them (``_block_newton.py``), that has a
+proximal map.  Each iteration
 
 1. takes the full gradient g, one pass over the rows;
 2. puts into the working set A the non-zero weights and the coordinates that a proximal gradient
@@ -29,6 +30,8 @@ from numba import njit
 
 from thresher._random import generator
 from thresher.functions import LinearFunction
+from thresher.penalties.blocks import folded, split
+from thresher.solvers._block_newton import block_step
 from thresher.solvers._dense_columns import step_by_dense_columns
 from thresher.solvers._working_set import Model, is_dense, model_of, step_by_columns, step_by_matrix
 from thresher.solvers.base import Chunk, Near, Problem, Solver
@@ -39,7 +42,7 @@ __all__ = ["ProximalNewton"]
 
 
 class ProximalNewtonState(NamedTuple):
-    w: np.ndarray
+    w: np.ndarray  # of a penalty over groups: of the copies of features, group after group
     bias: float
     p: np.ndarray  # predictions of all rows
     step: int
@@ -82,6 +85,10 @@ def _move(w, chosen, target, t):
         w[j] = _between(w[j], target[a], t)
 
 
+def _grouped(problem: Problem) -> bool:
+    return "grouped" in problem.penalty.traits
+
+
 @dataclass(frozen=True)
 class ProximalNewton(Solver):
     """Proximal Newton on working sets: the default for sparse penalties and smooth losses.
@@ -110,7 +117,6 @@ class ProximalNewton(Solver):
     largest: int = 2000
     hessian_rows: int = 3000
     loss_needs = frozenset({"curvature"})
-    penalty_needs = frozenset({"prox"})
     default_penalty = "l1"
     streaming = False
     default_passes = 200
@@ -121,15 +127,19 @@ class ProximalNewton(Solver):
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> ProximalNewtonState:
         assert chunk is not None
-        w, p = np.zeros(problem.n_features), np.zeros(chunk.size)
+        size = problem.penalty.order.size if _grouped(problem) else problem.n_features  # type: ignore[attr-defined]
+        w, p = np.zeros(size), np.zeros(chunk.size)
         return ProximalNewtonState(w, 0.0, p, 0, math.inf, floor_of(problem, chunk))
 
     def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> ProximalNewtonState:
         w, p = near.coef.astype(np.float64), np.zeros(chunk.size)
         predict(chunk.rows, chunk.order, w, near.intercept, p)
+        w = split(problem.penalty, w) if _grouped(problem) else w  # type: ignore[arg-type]
         return ProximalNewtonState(w, near.intercept, p, 0, math.inf, floor_of(problem, chunk))
 
     def update(self, problem: Problem, s: ProximalNewtonState, chunk: Chunk) -> ProximalNewtonState:
+        if _grouped(problem):
+            return self._block_update(problem, s, chunk)
         rows, y, weight, order = chunk
         d, n = problem.n_features, float(np.sum(weight[order]))
         gradient = np.zeros(d + 1)
@@ -163,6 +173,16 @@ class ProximalNewton(Solver):
         residual = predicted / max(value, s.floor) if complete else math.inf
         bias, p = s.bias + t * bias, s.p + t * along
         return ProximalNewtonState(w, bias, p, s.step + 1, residual, s.floor)
+
+    def _block_update(
+        self, problem: Problem, s: ProximalNewtonState, chunk: Chunk
+    ) -> ProximalNewtonState:
+        step = block_step(
+            problem, chunk, s.w, s.bias, s.p, self.first, self.largest,
+            lambda size: self._hessian_rows(problem, s, chunk, size),
+        )  # fmt: skip
+        residual = step.decrease / max(step.value, s.floor)
+        return ProximalNewtonState(step.v, step.bias, step.p, s.step + 1, residual, s.floor)
 
     def _working_set(
         self, problem: Problem, w: np.ndarray, gradient: np.ndarray
@@ -200,7 +220,8 @@ class ProximalNewton(Solver):
         return np.sort(generator(problem.seed, 6, s.step).choice(chunk.order, enough))
 
     def finish(self, problem: Problem, state: ProximalNewtonState) -> LinearFunction:
-        return LinearFunction(state.w.astype(problem.dtype), state.bias)
+        w = folded(problem.penalty, state.w) if _grouped(problem) else state.w  # type: ignore[arg-type]
+        return LinearFunction(w.astype(problem.dtype), state.bias)
 
     def residual(
         self, problem: Problem, state: ProximalNewtonState, before: Any, after: Any

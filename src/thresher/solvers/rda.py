@@ -10,8 +10,8 @@ ones never do, so the sparsity pattern is identified after finitely many steps. 
 S. Lee's thesis, chapter 2; V. Jumutc's thesis, section 4.1.
 
 Only the gradient sum is stored and weights are worked out when a row asks for them: an update
-costs O(non-zeros of the batch) with any penalty that has a proximal map.  A penalty over groups
-asks for all coordinates of the groups that the batch touches: O(their sizes), each once a batch.
+costs O(non-zeros of the batch) with any penalty that has a proximal map.  Penalties over groups are
+in a file of their own, ``_block_rda.py``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,14 @@ from numba import njit
 
 from thresher.dimensions import Float
 from thresher.functions import LinearFunction
-from thresher.penalties import Penalty
 from thresher.solvers import driver
-from thresher.solvers._batch import add_rows
+from thresher.solvers._block_rda import (
+    Averaging,
+    block_averaging,
+    block_norms,
+    block_start,
+    block_weights,
+)
 from thresher.solvers._states import combined, present
 from thresher.solvers._targets import are_signs, with_origin, with_origin_of_stream
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
@@ -109,74 +114,7 @@ def _dual_averaging(
 
 
 @njit(cache=True, nogil=True)
-def _weights_of_group(gradient, beta, step, rho, penalty, group, block, w):
-    """w at the features of one group; ``block`` has room for them."""
-    start, stop = penalty.pointers[group], penalty.pointers[group + 1]
-    part = block[: stop - start]
-    for k in range(start, stop):
-        u = -gradient[penalty.order[k]] / beta
-        part[k - start] = math.copysign(max(abs(u) - rho, 0.0), u)
-    penalty.prox_block(part, step / beta, group, part)
-    for k in range(start, stop):
-        w[penalty.order[k]] = part[k - start]
-
-
-@njit(cache=True, nogil=True)
-def _dual_averaging_of_groups(
-    rows, y, weight, order, loss, penalty, gamma, rho, logarithmic, batch, fit_bias, origin, state
-):
-    """As ``_dual_averaging``, not adaptive, with the weights of the touched groups in ``w``."""
-    g, bias_g, step = state.gradient, state.bias_gradient, state.step
-    seen, paid = state.seen, state.paid
-    slopes = np.empty(batch)
-    w, block = np.zeros(g.size), np.empty(g.size)
-    known = np.full(penalty.pointers.size - 1, -1)  # the step that a group's weights are of
-    for first in range(0, order.size, batch):
-        size = min(batch, order.size - first)
-        beta = gamma * (1.0 + math.log(max(step, 1))) if logarithmic else gamma * math.sqrt(step)
-        bias = origin - (bias_g / beta if fit_bias and step > 0 else 0.0)
-        slope_sum = 0.0
-        for r in range(size):
-            i = order[first + r]
-            p = bias
-            if step > 0:
-                for k in range(rows.start(i), rows.stop(i)):
-                    j = rows.column(i, k)
-                    group = penalty.groups[j]
-                    if known[group] != step:
-                        known[group] = step
-                        _weights_of_group(g, beta, step, rho, penalty, group, block, w)
-                    p += rows.element(i, k) * w[j]
-            paid += weight[i] * loss.value(y[i], p)
-            slopes[r] = weight[i] * loss.deriv(y[i], p) / size
-            slope_sum += slopes[r]
-        seen += size
-        step += 1
-        bias_g += slope_sum
-        add_rows(rows, order, first, size, 1.0, slopes, g)
-    return g, state.squares, bias_g, state.bias_squares, step, seen, paid
-
-
-@njit(cache=True, nogil=True)
-def _weights_of_groups(state, penalty, gamma, rho, logarithmic, w):
-    step, block = state.step, np.empty(w.size)
-    beta = gamma * (1.0 + math.log(step)) if logarithmic else gamma * math.sqrt(step)
-    for group in range(penalty.pointers.size - 1):
-        _weights_of_group(state.gradient, beta, step, rho, penalty, group, block, w)
-
-
-def _weights(
-    state: DualState, penalty: Penalty, gamma: float, rho: float, logarithmic: bool,
-    adaptive: bool, w: np.ndarray,
-) -> None:  # fmt: skip
-    if "grouped" in penalty.traits:
-        _weights_of_groups(state, penalty, gamma, rho, logarithmic, w)
-    else:
-        _weights_of_coordinates(state, penalty, gamma, rho, logarithmic, adaptive, w)
-
-
-@njit(cache=True, nogil=True)
-def _weights_of_coordinates(state, penalty, gamma, rho, logarithmic, adaptive, w):
+def _weights(state, penalty, gamma, rho, logarithmic, adaptive, w):
     step = state.step
     beta = gamma * (1.0 + math.log(step)) if logarithmic else gamma * math.sqrt(step)
     for j in range(w.size):
@@ -203,16 +141,17 @@ def with_gamma(solver: Solver, problem: Problem, chunk: Chunk, scale: float) -> 
 class _DualAveraging(Solver):
     default_passes = 10
     default_penalty = "l1"
-    penalty_needs = frozenset({"prox"})
     sum_fields = frozenset(DualState._fields)
+    joins_blocks = True
     adaptive = False
 
     gamma: float | None
     rho: float
     origin: float | None = None
 
-    def _terms(self) -> tuple[float, float, bool, bool]:
-        return self.gamma or 1.0, self.rho, getattr(self, "growth", "root") == "log", self.adaptive
+    def _terms(self) -> Averaging:
+        logarithmic = getattr(self, "growth", "root") == "log"
+        return Averaging(self.gamma or 1.0, self.rho, logarithmic, self.adaptive)
 
     def check(self, problem: Problem) -> None:
         name = type(self).__name__
@@ -232,23 +171,25 @@ class _DualAveraging(Solver):
     def for_stream(self, problem: Problem) -> Solver:
         return with_origin_of_stream(self, self.gamma is not None)
 
-    def init(self, problem: Problem, chunk: Chunk | None = None) -> DualState:
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> Any:
+        if "grouped" in problem.penalty.traits:
+            return block_start(problem, self._terms())
         d = problem.n_features
         return DualState(np.zeros(d), np.zeros(d if self.adaptive else 0), 0.0, 0.0, 0, 0, 0.0)
 
-    def update(self, problem: Problem, state: DualState, chunk: Chunk) -> DualState:
+    def update(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
         if "grouped" in problem.penalty.traits:
-            gamma, rho, logarithmic, _ = self._terms()
-            return DualState(*_dual_averaging_of_groups(
-                *chunk, problem.loss, problem.penalty, gamma, rho, logarithmic, self.batch,
-                problem.fit_intercept, self.origin or 0.0, state,
-            ))  # fmt: skip
+            origin = self.origin or 0.0
+            return block_averaging(problem, state, chunk, self._terms(), self.batch, origin)
         return DualState(*_dual_averaging(
             *chunk, problem.loss, problem.penalty, *self._terms(), self.batch,
             problem.fit_intercept, self.origin or 0.0, state,
         ))  # fmt: skip
 
-    def finish(self, problem: Problem, state: DualState) -> LinearFunction:
+    def finish(self, problem: Problem, state: Any) -> LinearFunction:
+        if "grouped" in problem.penalty.traits:
+            origin = self.origin or 0.0
+            return LinearFunction(*block_weights(problem, state, self._terms(), origin))
         w = np.zeros(problem.n_features)
         if state.step == 0:
             return LinearFunction(w.astype(problem.dtype), self.origin or 0.0)
@@ -261,7 +202,7 @@ class _DualAveraging(Solver):
         bias = (self.origin or 0.0) - state.bias_gradient / beta
         return LinearFunction(w.astype(problem.dtype), bias if problem.fit_intercept else 0.0)
 
-    def merge(self, problem: Problem, states: Any, base: DualState, weights: Any) -> DualState:
+    def merge(self, problem: Problem, states: Any, base: Any, weights: Any) -> Any:
         """g = g_base + sum_k (g_k - g_base), likewise the squares, and t = t_base + sum_k (t_k -
         t_base): the merged state has taken the steps of all shards.
 
@@ -270,12 +211,13 @@ class _DualAveraging(Solver):
         differs by where the gradients were taken, as with delayed gradients.
         """
         states, shares = present(states, weights)
-        return combined(states, base, shares, self.sum_fields) if states else self.copy(base)
+        merged = combined(states, base, shares, self.sum_fields) if states else self.copy(base)
+        return block_norms(problem, merged) if "grouped" in problem.penalty.traits else merged
 
 
 @dataclass(frozen=True)
 class RDA(_DualAveraging):
-    """Dual averaging with any penalty: l1-RDA with ``L1``, group lasso with ``GroupL2``, and so on.
+    """Dual averaging with any penalty: l1-RDA with ``L1``, DA-GL with ``GroupL2``, and so on.
 
     Parameters
     ----------
@@ -283,7 +225,8 @@ class RDA(_DualAveraging):
         Weight of the proximal term, beta_t = gamma sqrt(t) (or gamma (1 + ln t)); the ideal is
         ||gradient|| / ||solution||.  None: chosen on a sample of the rows.
     rho : float, default=0.0
-        Extra soft-threshold of the proximal term; more zeros early on ("enhanced" l1-RDA).
+        Extra soft-threshold of the proximal term; more zeros early on ("enhanced" l1-RDA, and
+        DA-ESGL with ``SparseGroupL2``).
     growth : {"root", "log"}, default="root"
         "log" is for a strongly convex penalty such as the elastic net.
     batch : int, default=1
@@ -308,7 +251,6 @@ class RDA(_DualAveraging):
     growth: str = "root"
     batch: int = 1
     origin: float | None = None
-    penalty_needs = frozenset()  # every penalty has a proximal map, of coordinates or of groups
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -322,7 +264,8 @@ class AdaptiveRDA(_DualAveraging):
 
     The proximal term is :math:`\tfrac{1}{2t}\langle w, Hw\rangle` with
     :math:`H_j = \gamma(\rho + \sqrt{\sum_\tau g_{\tau,j}^2})`; gamma is the inverse of the learning
-    rate eta of the literature.  Rare features keep long steps: good on text.
+    rate eta of the literature.  Rare features keep long steps: good on text.  With a penalty over
+    groups the features of a group share a step, by the norms of their gradients.
 
     Parameters
     ----------

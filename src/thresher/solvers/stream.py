@@ -196,7 +196,7 @@ class Streams:
 
 def open_streams(problem: Problem, solver: Solver, sample: Chunk, facts: Facts) -> Stream | Streams:
     """One learner for all outputs, or one for each class against the rest."""
-    if problem.outputs == 1 or solver.joint:
+    if solver.learns_jointly(problem):
         return Stream.open(problem, solver, sample, facts)
     one = replace(problem, outputs=1)
     parts = [

@@ -31,7 +31,7 @@ from thresher.solvers.driver import penalty_value
 from thresher.solvers.least_squares import refuse_large_matrix
 from thresher.solvers.newton import derivatives, newton_direction, predict
 
-__all__ = ["SummedNewton"]
+__all__ = ["SummedNewton", "reduced_model"]
 
 _UNKNOWN = 1e300  # decrement before the first step
 _ENOUGH = 1e-9  # decrement at which to end where no tolerance is given
@@ -180,22 +180,32 @@ def _proximal(problem: Problem, w: np.ndarray, gradient: np.ndarray, hessian: np
     -(g_0 + h . d) / H_0.
     """
     whole, d = whole_hessian(hessian), w.size - 1
-    S, g, mixed, level = whole[:d, :d].copy(), gradient[:d].copy(), whole[:d, d], whole[d, d]
-    free = problem.fit_intercept and level > 0.0
-    if free:
-        S -= np.outer(mixed, mixed) / level
-        g -= mixed * (gradient[d] / level)
-    own = np.diag(whole)[:d]
-    S[np.diag_indices_from(S)] += 1e-10 * own + 1e-300  # rounding may leave too little
+    S, g, mixed, level = reduced_model(whole, gradient, problem.fit_intercept)
     target = w.copy()
     descend_matrix(S, g, w[:d], np.arange(d), problem.penalty, target[:d])
     away = target[:d] - w[:d]
-    if free:
+    if level > 0.0:
         target[d] = w[d] - (gradient[d] + mixed @ away) / level
     direction = target - w
     penalties = penalty_value(problem, target[:d]) - penalty_value(problem, w[:d])
     slope = float(gradient @ direction) + penalties
     return _Step(target, slope, -(slope + 0.5 * float(direction @ whole @ direction)))
+
+
+def reduced_model(
+    whole: np.ndarray, gradient: np.ndarray, fit_intercept: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """S and the gradient of the weights alone, the mixed curvatures, and the intercept's (0: it
+    does not move)."""
+    d = whole.shape[0] - 1
+    S, g, mixed, level = whole[:d, :d].copy(), gradient[:d].copy(), whole[:d, d], whole[d, d]
+    level = float(level) if fit_intercept and level > 0.0 else 0.0
+    if level > 0.0:
+        S -= np.outer(mixed, mixed) / level
+        g -= mixed * (gradient[d] / level)
+    # Rounding may leave too little on the diagonal.
+    S[np.diag_indices_from(S)] += 1e-10 * np.diag(whole)[:d] + 1e-300
+    return S, g, mixed, level
 
 
 def _emptied(s: NewtonSums) -> NewtonSums:

@@ -31,26 +31,54 @@ def check_group_penalty(penalty: Any, rng: np.random.Generator) -> None:
         for v in blocks:
             _check_prox(penalty, name, group, v, float(10.0 ** rng.uniform(-2.0, 1.0)), rng)
         _check_distances(penalty, name, group, blocks)
-    w = rng.normal(0.0, 2.0, penalty.groups.size)
-    by_group = sum(
-        penalty.value_block(w[penalty.groups == g], g) for g in range(penalty.pointers.size - 1)
-    )
-    require_close(evaluate(penalty, w), by_group, 1e-12, f"{name}: not the sum over the groups")
-    same_compiled(_table, (2, w.size), name, penalty, w)
+        if "weight" in caps:
+            _check_weight(penalty, name, group, blocks)
+    copies = rng.normal(0.0, 2.0, penalty.order.size)
+    w = np.bincount(penalty.order, copies)  # of features, each the sum of its copies
+    bounds = itertools.pairwise(penalty.pointers)
+    by_group = sum(penalty.value_block(copies[a:b], g) for g, (a, b) in enumerate(bounds))
+    if penalty.overlaps:
+        lower = evaluate(penalty, w) <= by_group * (1.0 + 1e-9)
+        require(lower, f"{name}: some split of the weights is better than the best")
+    else:
+        found = evaluate(penalty, w)
+        require_close(found, by_group, 1e-12, f"{name}: not the sum over the groups")
+    same_compiled(_table, (2, copies.size), name, penalty, copies)
 
 
 def _check_layout(penalty: Any, name: str) -> None:
+    """Of the copies of features in groups; without shared features each has one."""
     groups, order, pointers = penalty.groups, penalty.order, penalty.pointers
-    require(
-        np.array_equal(np.sort(order), np.arange(groups.size)), f"{name}: order is no permutation"
-    )
+    members = np.arange(groups.size) if penalty.members is None else penalty.members
+    present = np.array_equal(np.unique(order), np.arange(members.max() + 1))
+    require(present, f"{name}: order does not have all features")
     whole = pointers[0] == 0 and pointers[-1] == groups.size and np.all(np.diff(pointers) > 0)
     require(whole, f"{name}: pointers must rise from 0 to the number of features")
-    sizes = np.diff(pointers)
-    require(
-        np.array_equal(groups[order], np.repeat(np.arange(sizes.size), sizes)),
-        f"{name}: order and pointers do not gather the groups",
-    )
+    pairs = sorted(zip(groups.tolist(), members.tolist(), strict=True))
+    owners = np.repeat(np.arange(pointers.size - 1), np.diff(pointers))
+    found = sorted(zip(owners.tolist(), order.tolist(), strict=True))
+    require(found == pairs, f"{name}: order and pointers do not gather the groups")
+    feature = np.repeat(np.arange(penalty.starts.size - 1), np.diff(penalty.starts))
+    back = np.array_equal(order[penalty.places], feature)
+    require(back, f"{name}: places are not those of the features")
+    homes = np.array_equal(owners[penalty.places], penalty.homes)
+    require(homes, f"{name}: homes are not the groups of the copies")
+
+
+def _check_weight(penalty: Any, name: str, group: int, blocks: np.ndarray) -> None:
+    """What solvers conclude from it: blocks that become zero, and for radial ones all blocks."""
+    weight, step = penalty.weight(group), 0.7
+    for v in blocks:
+        norm, value = float(np.linalg.norm(v)), penalty.value_block(v, group)
+        least = value >= weight * norm * (1.0 - 1e-12)
+        require(least, f"{name}: a group's term must be at least weight ||w||")
+        if "radial" in penalty.traits:
+            whole = weight * norm + 0.5 * penalty.ridge * norm**2
+            text = f"{name}: radial, but its value is not weight ||w|| + ridge / 2 ||w||^2"
+            require_close(value, whole, 1e-10, text)
+            shrunk = v * max(1.0 - step * weight / norm, 0.0) if norm else v
+            wanted = shrunk / (1.0 + step * penalty.ridge)
+            require_close(_prox(penalty, v, step, group), wanted, 1e-10, f"{name}: radial, but")
 
 
 def _check_value(penalty: Any, name: str, group: int, blocks: np.ndarray) -> None:

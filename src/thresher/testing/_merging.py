@@ -49,20 +49,13 @@ class Case(NamedTuple):
     def merge(self, states: list[Any], base: Any, weights: list[float]) -> Any:
         return self.solver.merge(self.problem, states, base, weights)
 
-    def objective(self, state: Any) -> float:
-        model = self.model(state)
+    def objective(self, state: Any, factor: float = 1.0) -> float:
+        """Of the model of a state, times a factor: with 0 that of the zero model."""
+        found = self.solver.finish(self.problem, state)
         if not self.solver.linear:
-            return self._loss(model)
-        coef = model[:-1].astype(self.problem.dtype)
-        return driver.objective(self.problem, self.chunk, coef, float(model[-1]))
-
-    def nothing(self) -> float:
-        """The objective of the zero model."""
-        if not self.solver.linear:
-            return self._loss(np.zeros(self.X.shape[0]))
-        return driver.objective(
-            self.problem, self.chunk, np.zeros(self.problem.n_features, self.problem.dtype), 0.0
-        )
+            return self._loss(factor * found.scores(self.X).ravel())
+        coef, intercept = factor * found.coef, factor * found.intercept
+        return driver.objective(self.problem, self.chunk, coef, intercept)
 
     def _loss(self, scores: np.ndarray) -> float:
         """The mean loss of a function that is not linear, of one output."""
@@ -180,7 +173,7 @@ def _check_rounds(case: Case, base: Any, rows: np.ndarray, k: int) -> None:
         one = case.learn(one, np.concatenate(orders))
     if case.solver.merges_exactly:
         _same(case, f"{k} shards against one stream", merged, one, 100.0)
-    start = case.nothing()
+    start = case.objective(one, 0.0)
     reached, wanted = case.objective(merged), case.objective(one)
     allowed = wanted + LOSS_BY_MERGING * max(start - wanted, 0.0)
     require(

@@ -65,10 +65,14 @@ class ClassificationMetrics:
             "f1": float(f1[1] if self.classes.size == 2 else f1[present].mean()),
             "auc": self._auc(),
             "log_loss": float(self.log_loss_sum / total) if self.has_probabilities else None,
-            "confusion": [[_whole(v) for v in row] for row in self.confusion.tolist()],
+            "confusion": self.counts(),
             "classes": self.classes.tolist(),
         }
         return out
+
+    def counts(self) -> list[list[float | int]]:
+        """The confusion matrix in plain numbers."""
+        return [[_whole(v) for v in row] for row in self.confusion.tolist()]
 
     def _auc(self) -> float | None:
         codes, weights, scores = (self._kept[name] for name in ("codes", "weight", "scores"))

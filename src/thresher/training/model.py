@@ -129,6 +129,8 @@ class Model:
     ) -> dict[str, Any]:  # fmt: skip
         """Error, AUC, log loss, F1 and confusion matrix, or RMSE, MAE and R2.
 
+        Of novelty detection the error on known classes, with and without rejections, the share of
+        outliers that are found (detection) and of known rows that are rejected (false alarms).
         Of a clustering the silhouette of a sample; beside labels (``target=``, or those of the
         training data) also VI, Rand and ARI.
         """
@@ -138,7 +140,7 @@ class Model:
     def measured(
         self, predictions: Iterable[Predicted], on_rows: Callable[[int], None] | None = None
     ) -> dict[str, Any]:
-        metrics = metrics_of(self.estimator.task, self.classes)
+        metrics = metrics_of(self.estimator.task, self.classes, self.outlier)
         rows = 0
         for p in predictions:
             if p.batch.y is None and self.is_supervised:
@@ -166,7 +168,13 @@ class Model:
 
     @property
     def classes(self) -> np.ndarray | None:
-        return self.estimator.classes_ if self.is_classifier else None
+        """All that a prediction may be, in the order of the scores."""
+        return self.estimator.outcomes_ if self.is_classifier else None
+
+    @property
+    def outlier(self) -> Any:
+        """The label of rows of no class, if there can be such rows."""
+        return self.estimator.outlier if self.is_classifier else None
 
     @property
     def is_linear(self) -> bool:
@@ -190,6 +198,26 @@ class Model:
         coef = self.function.coef
         dense = coef.toarray() if hasattr(coef, "toarray") else coef
         return np.atleast_2d(dense), np.atleast_1d(self.function.intercept)
+
+    def ranked_groups(self) -> list[dict[str, Any]]:
+        """The groups of a penalty over groups, those with the largest weights first.
+
+        Of each its name, the norm of its weights (0: it was dropped), as the solver saw the
+        features, and how many of its features there are and have a weight.
+        """
+        norms, penalty = getattr(self.estimator, "group_norms_", None), self.estimator.penalty_
+        if norms is None:
+            return []
+        used = np.any(self.coefficients()[0] != 0.0, axis=0)
+        bounds = zip(penalty.pointers[:-1], penalty.pointers[1:], strict=True)
+        members = [penalty.order[start:stop] for start, stop in bounds]
+        return [
+            {
+                "name": penalty.name_of(int(g)), "norm": float(norms[g]),
+                "features": int(members[g].size), "used": int(np.count_nonzero(used[members[g]])),
+            }
+            for g in np.argsort(-norms, kind="stable")
+        ]  # fmt: skip
 
     def described(self) -> str:
         """The learner in a line."""
@@ -292,7 +320,7 @@ def _check_together(estimator: Any, schema: Schema, path: str) -> None:
         )
     if not TASKS[estimator.task].has_target:
         return  # labels are only compared with
-    known = estimator.classes_.tolist() if TASKS[estimator.task].has_classes else []
+    known = estimator.outcomes_.tolist() if TASKS[estimator.task].has_classes else []
     if schema.target is not None and list(schema.target.classes) != known:
         raise BadFile(f"{path}: the classes of schema and model differ")
 
@@ -302,8 +330,8 @@ def _matrix_schema(estimator: Any) -> Schema:
 
     target = None
     if TASKS[estimator.task].has_classes:
-        classes = estimator.classes_
+        classes = estimator.outcomes_
         classes = classes.astype(int) if classes.dtype == bool else classes  # as in other data
-        target = Target("y", "classification", tuple(classes.tolist()))
+        target = Target("y", estimator.task, tuple(classes.tolist()), estimator.outlier)
     d = int(estimator.n_features_in_)
     return Schema(target=target, matrix_features=d, row_bytes=8 * d + 8)

@@ -60,7 +60,7 @@ def run_job(
     elif job.patience.best is not None and status is not Status.INTERRUPTED:
         function = job.patience.best
     status = _judged(estimator, intake, job, function, status)
-    estimator.keep(function, status, max(job.place.passes, 1), feed.stream)
+    estimator.keep(function, status, max(job.place.passes, 1), feed.stream, feed.front)
     if checkpointer is not None and status is not Status.INTERRUPTED:
         checkpointer.remove()
     return status
@@ -133,8 +133,8 @@ class _Watch:
     def _glance(self, function: Any, rows: int | None) -> dict[str, Any]:
         """How the model does now, on (some of) the held-out rows."""
         self.sound = function
-        stream = self.job.feed.stream
-        self.estimator.keep(function, Status.COMPLETED, max(self.job.place.passes, 1), stream)
+        feed, passes = self.job.feed, max(self.job.place.passes, 1)
+        self.estimator.keep(function, Status.COMPLETED, passes, feed.stream, feed.front)
         metrics = self.scores.measure(self.estimator, rows)
         self.on_learning(self.job.rows_learned, self.job.place.passes, function.size)
         return metrics

@@ -22,7 +22,8 @@ from thresher.data.batch import gathered
 from thresher.data.errors import nearest
 from thresher.data.rows_file import on_disk
 from thresher.engines import Engine, engine_for, expect
-from thresher.registry import LEARNERS, TASKS, resolve
+from thresher.penalties import Features, Penalty
+from thresher.registry import LEARNERS, PENALTIES, TASKS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
 from thresher.training.choice import Choice, choose
@@ -121,12 +122,14 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     ----------
     data, y : as :func:`thresher.open_data` takes them, like all options that are not listed here
         (``target=``, ``weight=``, ...)
-    learner : {"linear", "kernel", "budgeted", "svm", "hyperplanes", "confidence", "few_labels", \
-"kmeans", "planes"}, default="linear"
+    learner : {"linear", "kernel", "budgeted", "svm", "hyperplanes", "confidence", "novelty", \
+"few_labels", "kmeans", "planes"} or None, default=None
         Linear model, fixed-size kernel machine, kernel machine on a budget of support vectors,
         exact kernel machine (of up to some ten thousand rows in memory), several linear functions
-        per class, weights with their variances, classes of rows of which few have labels, or
-        clusters around centres or along planes.
+        per class, weights with their variances, or clusters around centres or along planes;
+        "novelty" says which class a row belongs to, or that it belongs to none (``outlier_label=``
+        names rows of no class); "few_labels" is for rows of which few have labels.  None: "linear",
+        or who serves the ``task=`` that was asked for.
         Clusters are learned without a target; one that is named serves only to compare with.
     params : dict or None, default=None
         Parameters of the learner's estimator, ``{"loss": "logistic"}``; features are scaled unless
@@ -189,6 +192,10 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     """
     begun = time.perf_counter()
     own = {f.name for f in fields(Training)} - {"begun"}
+    learner, task = LEARNERS.agreed(options.get("learner"), options.get("task"))
+    options = {**options, "learner": learner}
+    if task is not None and not isinstance(data, DataSet):
+        options["task"] = task
     how = Training(**{k: v for k, v in options.items() if k in own}, begun=begun)
     reading = {k: v for k, v in options.items() if k not in own}
     _check_reading(reading, own, opened=isinstance(data, DataSet))
@@ -253,7 +260,7 @@ class _Run:
             self.choice = self._tune(intake, how.tuning)
         estimator = self.estimator
         if self.classes.size:
-            estimator.classes_ = self.classes
+            estimator.take_labels(self.classes)
         in_memory = intake.kept is not None and not self._streams_by_choice()
         raced = how.budget is not None and self.classes.size > 0 and how.holdout > 0.0
         wished = estimator.get_params(deep=False).get("calibrate")
@@ -450,6 +457,7 @@ class _Run:
             "described": model.described(),
             "size": model.function.describe(),
             "nonzeros": model.function.size,
+            "groups": model.ranked_groups(),
             "status": status.name,
             "advice": str(status),
             "held_out": self.scores.metrics,
@@ -503,12 +511,39 @@ def _estimator(schema: Schema, task: str, how: Training) -> Any:
         raise ValueError("prefer is about a race: give a budget with it")
     estimator = LEARNERS.estimator(how.learner, task)()
     params = {"random_state": how.seed, **_own_params(estimator, task, how)}
+    if schema.target is not None and schema.target.outlier is not None:
+        params |= _outliers(params, schema.target.outlier)
     params.setdefault("scale", schema.is_table or schema.layout == "dense")
     estimator.set_params(**params)
     estimator.name_features(schema.feature_names())
+    _bind_groups(estimator, schema)
     if how.tuning is not None:
         how.tuning.check(estimator, task, how.every is not None or how.resume)
     return estimator
+
+
+def _bind_groups(estimator: Any, schema: Schema) -> None:
+    """Groups of a linear model's features are those of the schema's columns, or by its names."""
+    penalty = estimator.get_params(deep=False).get("penalty")
+    if LEARNERS.name_of(type(estimator)) != "linear" or penalty is None:
+        return
+    if isinstance(penalty, str) and not (
+        penalty in PENALTIES and "grouped" in PENALTIES[penalty].traits
+    ):
+        return
+    columns = [(c.name, c.width) for c in schema.features] if schema.is_table else None
+    features = Features(schema.n_features, schema.feature_names(), columns)
+    estimator.set_params(penalty=resolve(penalty, Penalty, "penalty").bound(features))
+
+
+def _outliers(params: dict[str, Any], label: Any) -> dict[str, Any]:
+    """The label of rows of no class is the data's affair."""
+    if params.get("outlier_label") not in (None, label):
+        raise ValueError(
+            f"outlier_label={params['outlier_label']!r} is said when data are opened "
+            "(outlier_label=..., --outlier-label), and is no parameter of the learner here"
+        )
+    return {"outlier_label": label}
 
 
 def _own_params(estimator: Any, task: str, how: Training) -> dict[str, Any]:

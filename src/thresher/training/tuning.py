@@ -263,7 +263,7 @@ def _given(params: dict[str, Any]) -> set[str]:
         if dataclasses.is_dataclass(value):
             names |= {f"{name}__{field.name}" for field in dataclasses.fields(value)}
     strength = getattr(params.get("penalty"), "strength", 1.0)
-    if params.get("penalty__strength", strength) != 1.0:
+    if params.get("penalty__strength", strength) not in (None, 1.0):
         names.add("alpha")  # it would only multiply the strength
     return names
 

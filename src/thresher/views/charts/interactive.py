@@ -163,7 +163,7 @@ def _heatmap(figure: Any, layer: Heatmap) -> None:
     size = "10pt" if k <= 6 else "8pt"
     figure.text(x, y, texts, text_color=ink, text_align="center", text_baseline="middle",
                 text_font_size=size)  # fmt: skip
-    _hover(figure, made, [("truth", "@y"), ("prediction", "@x")])
+    _hover(figure, made, [(layer.sides[0], "@y"), (layer.sides[1], "@x")])
     figure.grid.grid_line_color = None
     if k > 5:
         figure.xaxis.major_label_orientation = 0.8

@@ -50,11 +50,12 @@ class Bars:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """A square of shares (colour) with a text in each cell; rows are the truth."""
+    """A square of shares (colour) with a text in each cell; ``sides`` are rows and columns."""
 
     names: Sequence[str]
     shares: np.ndarray
     texts: list[list[str]]
+    sides: tuple[str, str] = ("truth", "prediction")
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def gathered(
     most = min(_SAMPLE_ROWS, max(200, _SAMPLE_BYTES // row_bytes))
     hold = HoldOut(_ALMOST_ALL, most, int(model.training.get("seed", 0)))
     found = Evidence(model, source.name)
-    metrics = metrics_of(model.estimator.task, model.classes)
+    metrics = metrics_of(model.estimator.task, model.classes, model.outlier)
     if model.classes is not None:
         found.predicted = np.zeros(model.classes.size, dtype=np.int64)
     elif not model.is_supervised:

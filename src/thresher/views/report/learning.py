@@ -18,11 +18,12 @@ from thresher.views.report.refits import (
     sparsity_path,
     weights_over_folds,
 )
-from thresher.views.report.section import Section, Table
+from thresher.views.report.section import Section, Table, number
 
 __all__ = ["learning", "weights"]
 
 _SHOWN = 20
+_SHOWN_GROUPS = 60
 
 
 def weights(found: Evidence, fits: Fits | None) -> Section | None:
@@ -57,7 +58,26 @@ def weights(found: Evidence, fits: Fits | None) -> Section | None:
     ]
     section.charts = [_bars(model, names, values, _ranges(folds, outputs, spread[places]), unit)]
     section.tables = [_table(names, coef[outputs, places], values, folds, outputs, spread[places])]
+    _add_groups(section, model)
     return section
+
+
+def _add_groups(section: Section, model: Model) -> None:
+    """Which columns, or other groups of features, were kept."""
+    groups = model.ranked_groups()
+    if not groups:
+        return
+    kept = [group for group in groups if group["norm"] > 0.0]
+    section.paragraphs.append(
+        f"{len(kept):,} of {len(groups):,} groups of features are used; the others were dropped "
+        "as a whole."
+    )
+    rows = [
+        [g["name"], number(g["norm"]), number(g["features"]), number(g["used"])]
+        for g in groups[:_SHOWN_GROUPS]
+    ]
+    head = ["group", "norm of the weights", "features", "with a weight"]
+    section.tables.insert(0, Table(head, rows, "groups, the most important first"))
 
 
 def _named(model: Model, outputs: np.ndarray, places: np.ndarray) -> list[str]:

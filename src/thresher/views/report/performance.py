@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from thresher.views.charts.curves import calibration, histogram, precision_recall, roc
+from thresher.views.charts.normals import normals_chart
 from thresher.views.charts.shapes import Chart, Heatmap, Line, Points, thinned
 from thresher.views.report.evidence import Evidence
 from thresher.views.report.section import Section, Table, number
@@ -14,15 +15,21 @@ from thresher.views.report.section import Section, Table, number
 __all__ = ["METRICS", "headline", "performance"]
 
 METRICS = {
-    "error": "share of wrong labels", "auc": "area under the ROC curve", "f1": "F1",
-    "log_loss": "log loss", "rmse": "root mean squared error", "mae": "mean absolute error",
+    "error": "share of wrong labels", "class_error": "share of wrong classes without rejections",
+    "false_alarms": "share of known rows that are rejected",
+    "detection": "share of outliers that are rejected",
+    "auc": "area under the ROC curve", "f1": "F1", "log_loss": "log loss",
+    "rmse": "root mean squared error", "mae": "mean absolute error",
     "r2": "R² (share of the variance explained)",
 }  # fmt: skip
+_SHARES = ("error", "class_error", "false_alarms", "detection")
 _MOST_CLASSES, _MOST_CELLS = 6, 20
 
 
 def headline(metrics: dict[str, Any]) -> str:
     """The one number that people ask for."""
+    if "false_alarms" in metrics:
+        return _of_novelty(metrics)
     if "error" in metrics:
         return f"{metrics['error']:.2%} of the labels are wrong"
     if "rmse" in metrics:
@@ -35,13 +42,22 @@ def headline(metrics: dict[str, Any]) -> str:
     return "not measured"
 
 
+def _of_novelty(metrics: dict[str, Any]) -> str:
+    told = []
+    if metrics["error"] is not None:
+        told.append(f"{metrics['error']:.2%} of the known rows are wrong or rejected")
+    if metrics["detection"] is not None:
+        told.append(f"{metrics['detection']:.2%} of the outliers are detected")
+    return ", ".join(told) or "not measured"
+
+
 def performance(found: Evidence) -> Section:
     section = Section("performance", "How good it is", tables_first=True)
     section.charts = charts(found)
     if found.metrics.get("rows"):
         section.paragraphs = [f"Measured on {found.measured_on}."]
         rows = [
-            [label, f"{found.metrics[key]:.2%}" if key == "error" else number(found.metrics[key])]
+            [label, f"{found.metrics[key]:.2%}" if key in _SHARES else number(found.metrics[key])]
             for key, label in METRICS.items()
             if found.metrics.get(key) is not None
         ]
@@ -73,6 +89,8 @@ def charts(found: Evidence) -> list[Chart]:
         out += _calibration(found)
     if "score" in found.kept:
         out.append(_scores(found))
+    if found.model.outlier is not None and found.model.classes.size <= _MOST_CELLS:
+        out.append(normals_chart(found.model.estimator))
     return out
 
 

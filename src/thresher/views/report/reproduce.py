@@ -17,7 +17,9 @@ from thresher.views.report.section import Section, Table
 __all__ = ["recipe", "reproduce", "search_recipe"]
 
 _AGAIN = "again.thresher"
-_NOT_ASKED = ("callbacks", "verbose", "n_jobs", "random_state", "trace", "max_iter")
+_NOT_ASKED = (
+    "callbacks", "verbose", "n_jobs", "random_state", "trace", "max_iter", "outlier_label",
+)  # fmt: skip
 
 
 def reproduce(model: Model) -> Section:
@@ -87,6 +89,8 @@ def _columns(model: Model) -> dict[str, Any]:
         if schema.is_table:
             out["target"] = schema.target.name
         out["task"] = schema.target.task
+        if schema.target.outlier is not None:
+            out["outlier_label"] = schema.target.outlier
     if schema.weight is not None:
         out["weight"] = schema.weight
     out["ignore"] = [c.name for c in schema.columns if c.kind == "ignored" and not c.note
@@ -98,7 +102,7 @@ def _columns(model: Model) -> dict[str, Any]:
     missing = {c.missing for c in schema.features} - {"mean"}
     if missing:
         out["missing"] = missing.pop()
-    return {name: value for name, value in out.items() if value}
+    return {name: value for name, value in out.items() if value or value == 0}
 
 
 def _run(model: Model) -> dict[str, Any]:

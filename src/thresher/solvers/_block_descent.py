@@ -1,0 +1,332 @@
+r"""The quadratic model of proximal Newton on a working set of groups, minimised group by group.
+
+What is left to minimise (``_working_set.py``) is
+
+.. math:: g_m\cdot\delta + \tfrac12\,\delta' S\,\delta + \sum_g \psi_g(v_g + \delta_g).
+
+A visit of a group takes proximal gradient steps on its own block of S, whose largest eigenvalue
+bounds them, until the group has settled; then the slopes of all others hear of its move.  Small
+working sets have S formed, large ones go through copies of their columns, sparse or dense.
+
+Coordinates are copies of features: two groups that share a feature share its line of S.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from thresher.solvers._dense_columns import dense_columns, dot
+from thresher.solvers._working_set import (
+    Model,
+    columns_of,
+    is_dense,
+    matrix_of,
+    sweeps_of,
+)
+from thresher.solvers.base import Chunk, Problem
+
+__all__ = ["Blocks", "blocks_by_columns", "blocks_by_matrix", "widest"]
+
+_WITHIN = 20  # steps within a group before the others are told
+_EXACT = 64  # features of a group up to which its largest eigenvalue is worked out
+_POWERS, _SAFE = 20, 1.1
+
+
+class Blocks(NamedTuple):
+    """A working set of groups.
+
+    Parameters
+    ----------
+    groups : array of int
+        Its groups.
+    bounds : array of int
+        Where the coordinates of each begin and end.
+    copies : array of int
+        Of each coordinate: its place among all copies.
+    at : array of int
+        Its feature's place among the features of the working set.
+    """
+
+    groups: np.ndarray
+    bounds: np.ndarray
+    copies: np.ndarray
+    at: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def _largest_eigenvalue(own):
+    """Of a small symmetric matrix, or a bound of it."""
+    size = own.shape[0]
+    if size == 1:
+        return own[0, 0]
+    if size <= _EXACT:
+        return np.linalg.eigvalsh(own)[size - 1]
+    most, total = 0.0, 0.0
+    for a in range(size):
+        line = 0.0
+        for b in range(size):
+            line += abs(own[a, b])
+            total += own[a, b] * own[a, b]
+        most = max(most, line)
+    return min(most, math.sqrt(total))
+
+
+@njit(cache=True, nogil=True)
+def widest(bounds):
+    """The size of the largest group."""
+    most = 0
+    for g in range(bounds.size - 1):
+        most = max(most, bounds[g + 1] - bounds[g])
+    return most
+
+
+@njit(cache=True, nogil=True)
+def _settle(own, bound, penalty, group, point, slope, rounds, trial):
+    """Minimise over one group; ``slope`` and ``point`` move along.  The first move, squared."""
+    first, size = 0.0, point.size
+    for turn in range(rounds):
+        for k in range(size):
+            trial[k] = point[k] - slope[k] / bound
+        penalty.prox_block(trial[:size], 1.0 / bound, group, trial[:size])
+        change = 0.0
+        for k in range(size):
+            trial[k] -= point[k]
+            change += trial[k] * trial[k]
+        if change == 0.0:
+            break
+        for a in range(size):
+            move = trial[a]
+            if move != 0.0:
+                point[a] += move
+                for b in range(size):
+                    slope[b] += move * own[a, b]
+        if turn == 0:
+            first = change
+        if size == 1 or change <= 1e-8 * first:
+            break
+    return first
+
+
+# ---------------------------------------------------------------- with the matrix
+
+
+def blocks_by_matrix(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, blocks: Blocks, v: np.ndarray,
+    sample: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Where the model is smallest, by S of a ``sample`` of the rows; the copies' weights there."""
+    S = matrix_of(problem, chunk, p, model, sample)
+    target = v.copy()
+    sweeps = sweeps_of(False)
+    _descend_matrix(S, model.gradient, *blocks, problem.penalty, v, sweeps, target)
+    return target
+
+
+@njit(cache=True, nogil=True)
+def _descend_matrix(S, gradient, groups, bounds, copies, at, penalty, v, sweeps, target):
+    size = S.shape[0]
+    product, moved = np.zeros(size), np.zeros(at.size)
+    room = widest(bounds)
+    slope, trial = np.empty(room), np.empty(room)
+    limits = np.empty(groups.size)
+    own = np.empty((room, room))
+    awake, everyone = np.ones(groups.size, np.bool_), True
+    for sweep in range(sweeps):
+        largest, scale = 0.0, 0.0
+        for g in range(groups.size):
+            if not (everyone or awake[g]):
+                continue
+            start, stop = bounds[g], bounds[g + 1]
+            width = stop - start
+            point = target[start:stop]
+            for a in range(width):
+                slope[a] = gradient[at[start + a]] + product[at[start + a]]
+                moved[start + a] = point[a]
+            for a in range(width):
+                line = S[at[start + a]]
+                for b in range(width):
+                    own[a, b] = line[at[start + b]]
+            block = own[:width, :width]
+            if sweep == 0:
+                limits[g] = _largest_eigenvalue(np.ascontiguousarray(block))
+            if limits[g] <= 0.0:
+                continue
+            _settle(block, limits[g], penalty, groups[g], point, slope[:width], _WITHIN, trial)
+            alive, change, far = False, 0.0, 0.0
+            for a in range(width):
+                move = point[a] - moved[start + a]
+                if move != 0.0:
+                    line = S[at[start + a]]
+                    for b in range(size):
+                        product[b] += move * line[b]
+                change += move * move
+                far += (point[a] - v[start + a]) ** 2
+                alive = alive or point[a] != 0.0
+            largest = max(largest, change * limits[g])
+            scale = max(scale, far * limits[g])
+            awake[g] = alive or change > 0.0
+        if largest <= 1e-4 * scale:
+            if everyone:
+                break
+            everyone = True
+        else:
+            everyone = False
+
+
+# ---------------------------------------------------------------- with columns
+
+
+def blocks_by_columns(
+    problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, blocks: Blocks, v: np.ndarray,
+    rough: bool,
+) -> np.ndarray:  # fmt: skip
+    """Where the model is smallest, without its matrix; the copies' weights there."""
+    target, sweeps = v.copy(), sweeps_of(rough)
+    penalty: Any = problem.penalty
+    if is_dense(chunk.rows):
+        lines = dense_columns(problem, chunk, p, model)
+        _descend_dense(lines, model.gradient, *blocks, penalty, v, sweeps, target)
+        return target
+    columns = columns_of(problem, chunk, p, model)
+    _descend_sparse(
+        *columns, model.mean * model.level, model.mean, model.gradient, *blocks, penalty, v, sweeps,
+        target,
+    )  # fmt: skip
+    return target
+
+
+@njit(cache=True, nogil=True)
+def _descend_dense(lines, gradient, groups, bounds, copies, at, penalty, v, sweeps, target):
+    """Through lines z_a with S = Z Z'; q is the sum of delta_a times line a."""
+    q = np.zeros(lines.shape[1])
+    room = widest(bounds)
+    before, slope, trial = np.empty(room), np.empty(room), np.empty(room)
+    limits = np.empty(groups.size)
+    squares = np.zeros(np.sum(np.diff(bounds) ** 2))
+    awake, everyone = np.ones(groups.size, np.bool_), True
+    for sweep in range(sweeps):
+        largest, scale, spot = 0.0, 0.0, 0
+        for g in range(groups.size):
+            start, stop = bounds[g], bounds[g + 1]
+            width = stop - start
+            block = squares[spot : spot + width * width].reshape(width, width)
+            spot += width * width
+            if not (everyone or awake[g]):
+                continue
+            if sweep == 0:
+                for a in range(width):
+                    for b in range(a + 1):
+                        block[a, b] = dot(lines[at[start + a]], lines[at[start + b]])
+                        block[b, a] = block[a, b]
+                limits[g] = _largest_eigenvalue(block)
+            if limits[g] <= 0.0:
+                continue
+            point = target[start:stop]
+            for a in range(width):
+                slope[a] = gradient[at[start + a]] + dot(lines[at[start + a]], q)
+                before[a] = point[a]
+            _settle(block, limits[g], penalty, groups[g], point, slope[:width], _WITHIN, trial)
+            alive, change, far = False, 0.0, 0.0
+            for a in range(width):
+                move = point[a] - before[a]
+                if move != 0.0:
+                    line = lines[at[start + a]]
+                    for i in range(q.size):
+                        q[i] += move * line[i]
+                change += move * move
+                far += (point[a] - v[start + a]) ** 2
+                alive = alive or point[a] != 0.0
+            largest, scale = max(largest, change * limits[g]), max(scale, far * limits[g])
+            awake[g] = alive or change > 0.0
+        if largest <= 1e-4 * scale:
+            if everyone:
+                break
+            everyone = True
+        else:
+            everyone = False
+
+
+@njit(cache=True, nogil=True)
+def _column_norm(starts, index, values, h, first, mean, at, start, stop, q):
+    """About the largest eigenvalue of a group's block of S, by powers; q is room, zero again."""
+    width = stop - start
+    x, image = np.ones(width), np.empty(width)
+    norm = 0.0
+    for _ in range(1 if width == 1 else _POWERS):
+        length, offset = 0.0, 0.0
+        for a in range(width):
+            length += x[a] * x[a]
+        if length == 0.0:
+            return 0.0
+        length = math.sqrt(length)
+        for a in range(width):
+            x[a] /= length
+            offset += x[a] * mean[at[start + a]]
+            for k in range(starts[at[start + a]], starts[at[start + a] + 1]):
+                q[index[k]] += x[a] * values[k]
+        norm = 0.0
+        for a in range(width):
+            f = at[start + a]
+            image[a] = -offset * first[f]
+            for k in range(starts[f], starts[f + 1]):
+                image[a] += h[index[k]] * values[k] * q[index[k]]
+            norm += image[a] * x[a]
+        for a in range(width):
+            for k in range(starts[at[start + a]], starts[at[start + a] + 1]):
+                q[index[k]] = 0.0
+            x[a] = image[a]
+    return norm if width == 1 else _SAFE * norm
+
+
+@njit(cache=True, nogil=True)
+def _descend_sparse(
+    starts, index, values, h, first, mean, gradient, groups, bounds, copies, at, penalty, v, sweeps,
+    target,
+):  # fmt: skip
+    """Through compressed columns; the move of the predictions is q - offset."""
+    q, offset = np.zeros(h.size), 0.0
+    room = widest(bounds)
+    trial, limits = np.empty(room), np.empty(groups.size)
+    for g in range(groups.size):
+        limits[g] = _column_norm(
+            starts, index, values, h, first, mean, at, bounds[g], bounds[g + 1], q
+        )
+    awake, everyone = np.ones(groups.size, np.bool_), True
+    for _ in range(sweeps):
+        largest, scale = 0.0, 0.0
+        for g in range(groups.size):
+            limit = limits[g]
+            if limit <= 0.0 or not (everyone or awake[g]):
+                continue
+            start, width = bounds[g], bounds[g + 1] - bounds[g]
+            for a in range(width):
+                f = at[start + a]
+                slope = gradient[f] - offset * first[f]
+                for k in range(starts[f], starts[f + 1]):
+                    slope += h[index[k]] * values[k] * q[index[k]]
+                trial[a] = target[start + a] - slope / limit
+            penalty.prox_block(trial[:width], 1.0 / limit, groups[g], trial[:width])
+            alive, change, far = False, 0.0, 0.0
+            for a in range(width):
+                move = trial[a] - target[start + a]
+                if move != 0.0:
+                    f = at[start + a]
+                    target[start + a] = trial[a]
+                    offset += move * mean[f]
+                    for k in range(starts[f], starts[f + 1]):
+                        q[index[k]] += move * values[k]
+                change += move * move
+                far += (trial[a] - v[start + a]) ** 2
+                alive = alive or trial[a] != 0.0
+            largest, scale = max(largest, change * limit), max(scale, far * limit)
+            awake[g] = alive or change > 0.0
+        if largest <= 1e-4 * scale:
+            if everyone:
+                break
+            everyone = True
+        else:
+            everyone = False

@@ -1,0 +1,169 @@
+r"""Units of a penalty, what a gradient wants of them, and the distance from an optimum.
+
+A *unit* is what becomes zero as a whole: a coordinate, or a group of them.  All that is asked of
+the penalty is its proximal map.  With a step s,
+
+.. math:: r = \bigl(w - \operatorname{prox}_{s\psi}(w - s\,g)\bigr) / s
+
+is for units at zero the part of the gradient that the penalty does not hold,
+:math:`\operatorname{sgn}(g)\max(|g| - \lambda, 0)` for l1, and as s goes to zero it is for all
+units the subgradient of least norm.  The optimality measure is its root mean square over all
+coordinates and the intercept, :math:`\delta = \|r\| / \sqrt n` (S. Lee's thesis, eq. 2.45).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from thresher.penalties import Penalty
+
+__all__ = ["Units", "descend_blocks", "distance", "proximal_point", "strongest", "tempted"]
+
+_SHORT = 1e-6  # of max |w| / max |g|: between what rounding and what curvature take away;
+# at zero nothing is rounded, and a step is as short as one likes
+_SWEEPS = 200
+
+
+class Units(NamedTuple):
+    """Which coordinates become zero together.
+
+    Parameters
+    ----------
+    order : array of int
+        Coordinates, those of a unit side by side.
+    pointers : array of int
+        Unit u has ``order[pointers[u]:pointers[u + 1]]``.
+    """
+
+    order: np.ndarray
+    pointers: np.ndarray
+
+    @classmethod
+    def of(cls, penalty: Penalty, features: int) -> Units:
+        if "grouped" in penalty.traits:
+            return cls(penalty.order, penalty.pointers)  # type: ignore[attr-defined]
+        return cls(np.arange(features), np.arange(features + 1))
+
+    @property
+    def are_single(self) -> bool:
+        return self.order.size == self.pointers.size - 1
+
+    def with_any(self, marked: np.ndarray) -> np.ndarray:
+        """Units with a marked coordinate, as a mask."""
+        if self.are_single and self.order.size:
+            return marked[self.order]
+        return np.logical_or.reduceat(marked[self.order], self.pointers[:-1])
+
+    def coordinates(self, units: np.ndarray) -> np.ndarray:
+        """The coordinates of some units, given by their numbers, unit by unit."""
+        if self.are_single:
+            return self.order[units]
+        parts = [self.order[self.pointers[u] : self.pointers[u + 1]] for u in units]
+        return np.concatenate(parts) if parts else np.zeros(0, self.order.dtype)
+
+    def starts(self, units: np.ndarray) -> np.ndarray:
+        """Where each of some units begins among their :meth:`coordinates`, and where all end."""
+        return np.concatenate([[0], np.cumsum(np.diff(self.pointers)[units])])
+
+
+@njit(cache=True, nogil=True)
+def _map_coordinates(penalty, w, gradient, step, out):
+    for j in range(w.size):
+        out[j] = penalty.prox(w[j] - step * gradient[j], step, j)
+
+
+@njit(cache=True, nogil=True)
+def _map_groups(penalty, w, gradient, step, out):
+    block = np.empty(w.size)
+    for group in range(penalty.pointers.size - 1):
+        start, stop = penalty.pointers[group], penalty.pointers[group + 1]
+        part = block[start:stop]
+        for k in range(start, stop):
+            j = penalty.order[k]
+            part[k - start] = w[j] - step * gradient[j]
+        penalty.prox_block(part, step, group, part)
+        for k in range(start, stop):
+            out[penalty.order[k]] = part[k - start]
+
+
+def proximal_point(
+    penalty: Penalty, w: np.ndarray, gradient: np.ndarray, step: float
+) -> np.ndarray:
+    """prox of the penalty at w - step gradient, all coordinates."""
+    out = np.empty_like(w)
+    if "grouped" in penalty.traits:
+        _map_groups(penalty, w, gradient, step, out)
+    else:
+        _map_coordinates(penalty, w, gradient, step, out)
+    return out
+
+
+def tempted(
+    penalty: Penalty, units: Units, w: np.ndarray, gradient: np.ndarray, rho: float = 1.0
+) -> np.ndarray:
+    """Zero units that a gradient stronger by 1 / rho would move: for l1, |g_j| > rho lambda."""
+    moved = proximal_point(penalty, np.zeros_like(w), gradient / rho, 1.0) != 0.0
+    return units.with_any(moved) & ~units.with_any(w != 0.0)
+
+
+def strongest(
+    penalty: Penalty, units: Units, gradient: np.ndarray, candidates: np.ndarray, room: int
+) -> np.ndarray:
+    """Of zero units, given by their numbers, those that the gradient would move furthest."""
+    if candidates.size <= room:
+        return candidates
+    if room <= 0:
+        return candidates[:0]
+    moves = np.abs(proximal_point(penalty, np.zeros_like(gradient), gradient, 1.0))
+    pull = np.maximum.reduceat(moves[units.order], units.pointers[:-1])[candidates]
+    return candidates[np.argpartition(pull, -room)[-room:]]
+
+
+def distance(penalty: Penalty, w: np.ndarray, gradient: np.ndarray, slope: float) -> float:
+    """delta at w, for the gradient of the mean loss and its ``slope`` along the intercept."""
+    reach, force = float(np.max(np.abs(w), initial=0.0)), float(np.max(np.abs(gradient)))
+    step = _SHORT * reach / force if reach > 0.0 and force > 0.0 else _SHORT**2
+    least = (w - proximal_point(penalty, w, gradient, step)) / step
+    return math.sqrt((float(least @ least) + slope * slope) / (w.size + 1))
+
+
+@njit(cache=True, nogil=True)
+def descend_blocks(S, gradient, w, starts, groups, penalty, target):
+    """Block coordinate descent on g.d + d'Sd/2 + psi(w + d); ``target`` begins as w.
+
+    The curvature of a block is bounded by the largest absolute row sum of its part of S.
+    """
+    product, out = np.zeros(target.size), np.empty(target.size)
+    bounds = np.zeros(groups.size)
+    for u in range(groups.size):
+        for a in range(starts[u], starts[u + 1]):
+            total = 0.0
+            for b in range(starts[u], starts[u + 1]):
+                total += abs(S[a, b])
+            bounds[u] = max(bounds[u], total)
+    for _ in range(_SWEEPS):
+        largest, scale = 0.0, 0.0
+        for u in range(groups.size):
+            start, stop = starts[u], starts[u + 1]
+            if bounds[u] <= 0.0:
+                continue
+            part = out[start:stop]
+            for a in range(start, stop):
+                part[a - start] = target[a] - (gradient[a] + product[a]) / bounds[u]
+            penalty.prox_block(part, 1.0 / bounds[u], groups[u], part)
+            for a in range(start, stop):
+                change = out[a] - target[a]
+                if change != 0.0:
+                    target[a] = out[a]
+                    line = S[a]
+                    for b in range(target.size):
+                        product[b] += change * line[b]
+                    largest = max(largest, change * change * bounds[u])
+            for a in range(start, stop):
+                scale = max(scale, (target[a] - w[a]) ** 2 * bounds[u])
+        if largest <= 1e-5 * scale:
+            break

@@ -1,0 +1,166 @@
+r"""Phase two of RDA+ in a stream: Newton on the manifold by sums over rows that come in parts.
+
+A pass adds up the loss, the gradient of all features and the Hessian of those on the manifold only.
+After it delta is known over all features; units that the manifold missed join it, and the next
+point is the minimum of the quadratic model plus the penalty on the manifold.  A step that did not
+keep its promise is halved, which costs a pass too.  Sums of different rows are added.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thresher.penalties import evaluate
+from thresher.solvers._manifold import Units, descend_blocks, distance, strongest, tempted
+from thresher.solvers._system import whole_hessian
+from thresher.solvers._views import copied_columns
+from thresher.solvers._working_set import descend_matrix
+from thresher.solvers.base import Chunk, Problem
+from thresher.solvers.newton import derivatives, predict
+from thresher.solvers.summed_newton import reduced_model
+
+__all__ = ["ManifoldSums", "added", "added_up", "delta_of", "opened", "stepped"]
+
+
+class ManifoldSums(NamedTuple):
+    """Sums of the rows seen in this pass at ``point``, and the last point that was kept."""
+
+    point: np.ndarray  # weights and intercept at which the sums are taken
+    inside: np.ndarray  # 1 for coordinates of the manifold
+    value: float
+    sums: np.ndarray  # of the gradient, all coordinates and the intercept
+    hessian: np.ndarray  # of the manifold and the intercept
+    mass: float
+    kept: np.ndarray
+    best: float  # the objective there; no objective is negative, so that -1 is none
+    direction: np.ndarray
+    slope: float
+    length: float  # share of the direction that leads to the point
+
+    @classmethod
+    def empty(cls, features: int) -> ManifoldSums:
+        """What there is before phase two."""
+        point, sums, kept, direction = (np.zeros(features + 1) for _ in range(4))
+        inside, hessian = np.zeros(features, np.int8), np.zeros((0, 0))
+        return cls(point, inside, 0.0, sums, hessian, 0.0, kept, -1.0, direction, 0.0, 1.0)
+
+    @property
+    def columns(self) -> np.ndarray:
+        return np.flatnonzero(self.inside)
+
+
+def opened(
+    problem: Problem, units: Units, inside: np.ndarray, w: np.ndarray, bias: float
+) -> ManifoldSums:
+    """Ready for the first pass of phase two, from this point and on these units."""
+    empty = ManifoldSums.empty(problem.n_features)
+    return _emptied(empty._replace(point=np.append(w, bias), inside=_mask(problem, units, inside)))
+
+
+def added(problem: Problem, s: ManifoldSums, chunk: Chunk) -> ManifoldSums:
+    """With the sums of some more rows."""
+    rows, weight, order = chunk.rows, chunk.weight, chunk.order
+    p, columns = np.zeros(chunk.size), s.columns
+    predict(rows, order, s.point[:-1], s.point[-1], p)
+    gradient = np.zeros_like(s.sums)
+    value = derivatives(*chunk, problem.loss, p, gradient, np.zeros((0, 0)), False)
+    few = copied_columns(chunk, columns).chunk
+    part, hessian = np.zeros(columns.size + 1), np.zeros_like(s.hessian)
+    blocked = few.rows.stored > 0.25 * few.rows.shape[0] * max(columns.size, 1)
+    derivatives(*few, problem.loss, p, part, hessian, blocked)
+    return s._replace(
+        value=s.value + float(value), sums=s.sums + gradient, hessian=s.hessian + hessian,
+        mass=s.mass + float(np.sum(weight[order])),
+    )  # fmt: skip
+
+
+def delta_of(problem: Problem, s: ManifoldSums) -> float:
+    """delta at the point where the sums were taken."""
+    slope = float(s.sums[-1]) / s.mass if problem.fit_intercept else 0.0
+    return distance(problem.penalty, s.point[:-1], s.sums[:-1] / s.mass, slope)
+
+
+def stepped(problem: Problem, units: Units, s: ManifoldSums, most: int) -> ManifoldSums:
+    """Keep the point if it kept what was promised, and go on from it; else half the way back.
+
+    The manifold grows to ``most`` units at most.
+    """
+    value = s.value / s.mass + evaluate(problem.penalty, s.point[:-1])
+    promised = s.best + 1e-3 * s.length * s.slope + 1e-14 * abs(s.best)
+    if s.best >= 0.0 and not value <= promised and s.length > 1e-12:
+        half = 0.5 * s.length
+        return _emptied(s._replace(point=s.kept + half * s.direction, length=half))
+    gradient = s.sums / s.mass
+    if not problem.fit_intercept:
+        gradient[-1] = 0.0
+    target = _target(problem, units, s, gradient)
+    direction = target - s.point
+    penalties = evaluate(problem.penalty, target[:-1]) - evaluate(problem.penalty, s.point[:-1])
+    slope = float(gradient @ direction) + penalties
+    # Units that the manifold missed join it for the next Hessian.
+    before = units.with_any(s.inside > 0)
+    missed = tempted(problem.penalty, units, s.point[:-1], gradient[:-1]) & ~before
+    room = most - int(np.count_nonzero(before))
+    joining = strongest(problem.penalty, units, gradient[:-1], np.flatnonzero(missed), room)
+    before[joining] = True
+    inside = _mask(problem, units, before)
+    return _emptied(s._replace(
+        point=target, inside=inside, kept=s.point.copy(), best=value, direction=direction,
+        slope=slope, length=1.0,
+    ))  # fmt: skip
+
+
+def _target(problem: Problem, units: Units, s: ManifoldSums, gradient: np.ndarray) -> np.ndarray:
+    """Where the quadratic model plus the penalty is smallest on the manifold."""
+    columns = s.columns
+    whole = whole_hessian(s.hessian / s.mass)
+    S, g, mixed, level = reduced_model(
+        whole, np.append(gradient[columns], gradient[-1]), problem.fit_intercept
+    )
+    w = s.point[columns]
+    target = w.copy()
+    if units.are_single:
+        descend_matrix(S, g, w, columns, problem.penalty, target)
+    else:
+        chosen = np.flatnonzero(units.with_any(s.inside > 0))
+        # The units' coordinates lie side by side for the blocks, and in order for the sums.
+        turn = np.searchsorted(columns, units.coordinates(chosen))
+        blocks, starts = w[turn], units.starts(chosen)
+        descend_blocks(
+            np.ascontiguousarray(S[np.ix_(turn, turn)]), g[turn], w[turn], starts, chosen,
+            problem.penalty, blocks,
+        )  # fmt: skip
+        target[turn] = blocks
+    out = s.point.copy()
+    out[columns] = target
+    if level > 0.0:
+        out[-1] -= (gradient[-1] + float(mixed @ (target - w))) / level
+    return out
+
+
+def _mask(problem: Problem, units: Units, chosen: np.ndarray) -> np.ndarray:
+    mask = np.zeros(problem.n_features, np.int8)
+    mask[units.coordinates(np.flatnonzero(chosen))] = 1
+    return mask
+
+
+def _emptied(s: ManifoldSums) -> ManifoldSums:
+    """For the sums of the next pass."""
+    size = s.columns.size + 1
+    return s._replace(
+        value=0.0, sums=np.zeros_like(s.sums), hessian=np.zeros((size, size)), mass=0.0
+    )
+
+
+def added_up(parts: list[Any], base: ManifoldSums) -> ManifoldSums:
+    """Of several shards': what each has added to the base's sums."""
+    value, mass = base.value, base.mass
+    sums, hessian = base.sums.copy(), base.hessian.copy()
+    for part in parts:
+        value += part.value - base.value
+        mass += part.mass - base.mass
+        sums += part.sums - base.sums
+        hessian += part.hessian - base.hessian
+    return base._replace(value=value, mass=mass, sums=sums, hessian=hessian)

@@ -1,0 +1,140 @@
+"""Rows through some of their columns: gradients, predictions, and copies of the columns alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_matrix
+
+from thresher._rows import as_rows
+from thresher.solvers.base import Chunk, Problem
+from thresher.solvers.newton import predict
+
+__all__ = ["View", "copied_columns", "gradient_at", "predicted"]
+
+
+class View(NamedTuple):
+    """Rows of which only some columns are there, and which features these are."""
+
+    chunk: Chunk
+    columns: np.ndarray
+
+    @classmethod
+    def whole(cls, chunk: Chunk) -> View:
+        return cls(chunk, np.arange(chunk.rows.shape[1]))
+
+    def places(self, features: np.ndarray) -> np.ndarray:
+        """Columns that hold some features."""
+        if self.columns.size and self.columns[-1] == self.columns.size - 1:
+            return features
+        return np.searchsorted(self.columns, features)
+
+
+@njit(cache=True, nogil=True)
+def _gradient(rows, y, weight, order, loss, p, gradient):
+    """Sums of slope x, and of slopes."""
+    total = 0.0
+    for r in range(order.size):
+        i = order[r]
+        slope = weight[i] * loss.deriv(y[i], p[i])
+        if slope != 0.0:
+            total += slope
+            rows.add(i, slope, gradient)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _gradient_of_some(rows, y, weight, order, loss, p, columns, gradient):
+    """The same for some columns of rows that hold every element."""
+    total = 0.0
+    for r in range(order.size):
+        i = order[r]
+        slope = weight[i] * loss.deriv(y[i], p[i])
+        total += slope
+        for a in range(columns.size):
+            gradient[a] += slope * rows.element(i, columns[a])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _copy_dense(rows, columns, out):
+    for i in range(out.shape[0]):
+        for a in range(columns.size):
+            out[i, a] = rows.element(i, columns[a])
+
+
+@njit(cache=True, nogil=True)
+def _count_kept(rows, place, pointers):
+    for i in range(pointers.size - 1):
+        count = 0
+        for k in range(rows.start(i), rows.stop(i)):
+            if place[rows.column(i, k)] >= 0:
+                count += 1
+        pointers[i + 1] = pointers[i] + count
+
+
+@njit(cache=True, nogil=True)
+def _copy_kept(rows, place, pointers, indices, data):
+    for i in range(pointers.size - 1):
+        at = pointers[i]
+        for k in range(rows.start(i), rows.stop(i)):
+            spot = place[rows.column(i, k)]
+            if spot >= 0:
+                indices[at] = spot
+                data[at] = rows.element(i, k)
+                at += 1
+
+
+def predicted(view: View, w: np.ndarray, bias: float) -> np.ndarray:
+    """w.x + b of all rows."""
+    if not np.any(w):
+        return np.full(view.chunk.size, bias)
+    p = np.zeros(view.chunk.size)
+    predict(view.chunk.rows, view.chunk.order, w[view.columns], bias, p)
+    return p
+
+
+def copied_columns(chunk: Chunk, columns: np.ndarray) -> View:
+    """The rows with these columns (in ascending order) only, in memory of their own."""
+    rows = chunk.rows
+    if not rows.is_sparse:
+        out = np.empty((rows.shape[0], columns.size), rows.dtype)
+        _copy_dense(rows, columns, out)
+        return View(chunk._replace(rows=as_rows(out)), columns)
+    place = np.full(rows.shape[1], -1, np.int64)
+    place[columns] = np.arange(columns.size)
+    pointers = np.zeros(rows.shape[0] + 1, np.int64)
+    _count_kept(rows, place, pointers)
+    small = np.int32 if pointers[-1] < 2**31 else np.int64
+    indices, data = np.empty(pointers[-1], small), np.empty(pointers[-1], rows.dtype)
+    _copy_kept(rows, place, pointers, indices, data)
+    shape = (rows.shape[0], columns.size)
+    thin = csr_matrix((data, indices, pointers.astype(small)), shape=shape)
+    return View(chunk._replace(rows=as_rows(thin)), columns)
+
+
+def gradient_at(
+    problem: Problem, view: View, p: np.ndarray, features: np.ndarray | None = None
+) -> np.ndarray:
+    """Of the mean loss at predictions p, all features and then the intercept.
+
+    Zero for those that the view lacks, and for all but ``features`` where they are given.
+    """
+    chunk = view.chunk
+    gradient = np.zeros(problem.n_features + 1)
+    if features is None or chunk.rows.is_sparse:
+        found = np.zeros(view.columns.size)
+        total = _gradient(*chunk, problem.loss, p, found)
+        gradient[view.columns] = found
+        if features is not None:
+            found = gradient[features]
+            gradient[:] = 0.0
+            gradient[features] = found
+    else:
+        found = np.zeros(features.size)
+        total = _gradient_of_some(*chunk, problem.loss, p, view.places(features), found)
+        gradient[features] = found
+    gradient[-1] = total if problem.fit_intercept else 0.0
+    return gradient / float(np.sum(chunk.weight[chunk.order]))

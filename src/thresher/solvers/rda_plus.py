@@ -1,0 +1,405 @@
+r"""RDA+: identify the manifold by dual averaging, then finish on it.
+
+Dual averaging finds the zeros (and signs) of the optimum after finitely many steps, long before it
+is near the optimum itself: the mean gradient converges where single gradients do not.  RDA+ runs it
+until the pattern has been the same over tau steps and the rows were seen; adds the zero units whose
+mean gradient is nearly strong enough, :math:`|\bar g_j| > \rho\lambda`, to be safe; and minimises
+over this manifold by prox and reduced Newton steps (``_local.py``).  S. Lee's thesis, chapter 2;
+S. Lee and S. J. Wright (2012).
+
+The published method stops when the manifold has converged.  Here delta is taken over all
+coordinates: units that the manifold missed join, and the local phase goes on.  So a manifold that
+was found too early costs time, never the optimum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from thresher.functions import LinearFunction
+from thresher.penalties import pattern_of
+from thresher.solvers._block_rda import block_norms
+from thresher.solvers._identification import Ending, Watch, every_of, watched
+from thresher.solvers._local import Options, Start, finish_on
+from thresher.solvers._manifold import Units, tempted
+from thresher.solvers._manifold_sums import (
+    ManifoldSums,
+    added,
+    added_up,
+    delta_of,
+    opened,
+    stepped,
+)
+from thresher.solvers._states import combined, present
+from thresher.solvers._targets import are_signs, origin_of
+from thresher.solvers.base import Chunk, Problem, Solver, check_arrays, check_batch
+from thresher.solvers.lps import DELTA, check_options
+from thresher.solvers.rda import RDA, DualState
+
+__all__ = ["RDAPlus"]
+
+_STEEP = 0.01  # gamma in units of the mean squared norm of a row
+_CLOSE = 1e-4  # delta in units of a usual gradient
+_UNKNOWN = 1e300  # delta before phase two
+_NEVER = 2**60  # rows
+_FEW = 1000  # rows that phase one sees at least, where there are as many
+_SAMPLE = 2000  # rows that sizes are taken from
+_ONLINE, _LOCAL = 0, 1
+
+
+class PlusState(NamedTuple):
+    """Dual averaging's sums, the watch on the pattern, and phase two."""
+
+    gradient: np.ndarray
+    bias_gradient: float
+    step: int
+    seen: int
+    paid: float
+    pattern: np.ndarray
+    since: int
+    phase: int
+    delta: float
+    # phase two: see ``ManifoldSums``
+    point: np.ndarray
+    inside: np.ndarray
+    value: float
+    sums: np.ndarray
+    hessian: np.ndarray
+    mass: float
+    kept: np.ndarray
+    best: float
+    direction: np.ndarray
+    slope: float
+    length: float
+
+    @property
+    def dual(self) -> DualState:
+        return DualState(
+            self.gradient, np.zeros(0), self.bias_gradient, 0.0, self.step, self.seen, self.paid
+        )
+
+    def dual_of(self, problem: Problem) -> Any:
+        """As dual averaging has it for the problem's penalty."""
+        if "grouped" not in problem.penalty.traits:
+            return self.dual
+        fresh = RDA().init(problem)
+        return block_norms(problem, fresh._replace(
+            gradient=self.gradient[:, None], bias_gradient=np.array([self.bias_gradient]),
+            step=self.step, seen=self.seen, paid=self.paid,
+        ))  # fmt: skip
+
+    @property
+    def watch(self) -> Watch:
+        return Watch(self.pattern, self.since)
+
+    @property
+    def local(self) -> ManifoldSums:
+        return ManifoldSums(*(getattr(self, name) for name in ManifoldSums._fields))
+
+    def averaged(self, dual: Any, watch: Watch) -> PlusState:
+        return self._replace(
+            gradient=dual.gradient.reshape(-1), bias_gradient=float(np.sum(dual.bias_gradient)),
+            step=int(dual.step), seen=int(dual.seen), paid=float(dual.paid), pattern=watch.pattern,
+            since=int(watch.since),
+        )  # fmt: skip
+
+    def on(self, local: ManifoldSums, delta: float) -> PlusState:
+        """In phase two."""
+        return self._replace(phase=_LOCAL, delta=delta, **local._asdict())
+
+
+@dataclass(frozen=True)
+class RDAPlus(Solver):
+    r"""Dual averaging until the zeros of the optimum are known, then Newton on what is left.
+
+    Any penalty with a proximal map, over coordinates or groups, and a smooth loss: what counts as a
+    pattern is the penalty's own affair.  ``tol`` is the optimality measure delta: the root mean
+    square over all coordinates and the intercept of the subgradient of least norm, in units of the
+    gradient.  Without one it is 1e-4 of a usual gradient, whatever the units.
+
+    In a stream (files, ``thresher train``) the first passes are online and each later pass takes
+    one Newton step on the manifold, by sums over the rows; ``partial_fit`` is dual averaging.
+    States of other rows are merged as those of RDA in phase one, where the merged pattern counts as
+    new, and exactly in phase two; states of different phases cannot be.
+
+    Parameters
+    ----------
+    gamma : float or None, default=None
+        Weight of the proximal term, beta_t = gamma sqrt(t).  None: by the size of the rows.
+    tau : int, default=100
+        Steps over which the pattern must have been the same.
+    rho : float, default=0.85
+        Zero units join the manifold if a gradient stronger by 1 / rho would move them; 1: none do.
+    coverage : float, default=0.1
+        Share of the rows that must have been seen before phase two.
+    online_passes : float, default=0.1
+        Phase two begins after so many passes, even if the pattern still changes; in a stream after
+        whole ones.
+    batch : int, default=8
+        Rows per update of dual averaging.
+    newton_threshold : int, default=2000
+        Most non-zero weights whose Hessian is formed; beyond, steps go through the columns, or, for
+        groups, are proximal gradient steps.  A stream stays online as long as there are more.
+    gradient_fraction : float, default=1.0
+        Share of the gradient that is taken for a local step (dense rows in memory).
+    hessian_rows : int, default=0
+        Rows that the Hessian is estimated from, in memory.  0: as many as take the time of a
+        gradient, and at least 3000 and 50 for each weight.
+    origin : float or None, default=None
+        Where the bias starts.  None: at the best constant of a sample.
+    goal : float, default=0.0
+        delta at which it has converged.  0: the tolerance that was asked for, else 1e-4 of a usual
+        gradient.
+    every : int or None, default=None
+        Steps between looks at the pattern.  None: as often as costs no more than the steps.
+    rows : int or None, default=None
+        All rows, where they are in memory; found by itself.
+    in_parts : bool, default=False
+        Rows come in parts, never all together; found by itself.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from thresher import LinearClassifier
+    >>> X, y = make_classification(300, 20, random_state=0)
+    >>> model = LinearClassifier("logistic", penalty="l1", solver="rda_plus", alpha=0.05)
+    >>> model.fit(X, y).status_.name, model.density_ < 0.5
+    ('CONVERGED', True)
+    """
+
+    gamma: float | None = None
+    tau: int = 100
+    rho: float = 0.85
+    coverage: float = 0.1
+    online_passes: float = 0.1
+    batch: int = 8
+    newton_threshold: int = 2000
+    gradient_fraction: float = 1.0
+    hessian_rows: int = 0
+    origin: float | None = None
+    goal: float = 0.0
+    every: int | None = None
+    rows: int | None = None
+    in_parts: bool = False
+    loss_needs = frozenset({"curvature"})
+    default_penalty = "l1"
+    default_passes = 30
+    sum_fields = frozenset(
+        {"gradient", "bias_gradient", "step", "seen", "paid", "value", "sums", "mass"}
+    )
+
+    # ------------------------------------------------------------ before the first step
+
+    def check(self, problem: Problem) -> None:
+        check_batch(self)
+        check_options(self, problem)
+        if self.gamma is not None and not self.gamma > 0.0:
+            raise ValueError(f"RDAPlus: gamma must be positive, got {self.gamma}")
+        if not 0.0 < self.rho <= 1.0:
+            raise ValueError(f"RDAPlus: rho must lie in (0, 1], got {self.rho}")
+        if not 0.0 < self.coverage <= 1.0:
+            raise ValueError(f"RDAPlus: coverage must lie in (0, 1], got {self.coverage}")
+        if not 0.0 <= self.goal < math.inf:
+            raise ValueError(f"RDAPlus: goal must be at least 0, got {self.goal}")
+        if not self.online_passes > 0.0:
+            raise ValueError(f"RDAPlus: online_passes must be positive, got {self.online_passes}")
+        if self.tau < 1:
+            raise ValueError(f"RDAPlus: tau must be at least 1, got {self.tau}")
+
+    def for_stream(self, problem: Problem) -> Solver:
+        return replace(self, rows=None, in_parts=True)
+
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        solver = self
+        if self.origin is None:
+            solver = replace(solver, origin=_start_of_bias(problem, chunk))
+        slope, norm = _sizes(problem, chunk, solver.origin or 0.0)
+        if self.gamma is None:
+            solver = replace(solver, gamma=max(_STEEP * norm, 1e-12))
+        if self.every is None:
+            solver = replace(solver, every=every_of(chunk, self.batch))
+        if not self.in_parts:
+            solver = replace(solver, rows=int(chunk.order.size))
+        if self.goal == 0.0:
+            usual = math.sqrt(slope * norm / problem.n_features)
+            goal = _CLOSE * usual if problem.tol is None else problem.tol
+            solver = replace(solver, goal=max(goal, 1e-300))
+        return solver, problem
+
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> PlusState:
+        d = problem.n_features
+        pattern = np.zeros_like(pattern_of(problem.penalty, np.zeros(d)))
+        return PlusState(
+            np.zeros(d), 0.0, 0, 0, 0.0, pattern, 0, _ONLINE, _UNKNOWN, *ManifoldSums.empty(d)
+        )
+
+    def _averaging(self) -> RDA:
+        return RDA(gamma=self.gamma or 1.0, batch=self.batch, origin=self.origin or 0.0)
+
+    def _ending(self) -> Ending:
+        """Rows are counted where all of them are known; a stream ends phase one with a pass."""
+        if self.rows is None:
+            return Ending(self.tau, _NEVER, _NEVER)
+        few = min(self.rows, _FEW)
+        enough, most = (math.ceil(s * self.rows) for s in (self.coverage, self.online_passes))
+        return Ending(self.tau, max(enough, few), max(enough, most, few))
+
+    # ------------------------------------------------------------ the phases
+
+    def update(self, problem: Problem, state: PlusState, chunk: Chunk) -> PlusState:
+        if state.phase == _LOCAL:
+            if not self.in_parts:
+                return state
+            return state.on(added(problem, state.local, chunk), state.delta)
+        dual, watch = watched(
+            self._averaging(), problem, state.dual_of(problem), state.watch, chunk, self.every or 1,
+            self._ending(),
+        )  # fmt: skip
+        return state.averaged(dual, watch)
+
+    def between(
+        self, problem: Problem, state: PlusState, chunk: Chunk | None, done: int,
+        planned: int | None,
+    ) -> PlusState:  # fmt: skip
+        in_parts = chunk is None or self.in_parts
+        if state.phase == _LOCAL and in_parts:
+            if state.mass <= 0.0:
+                return state
+            units = Units.of(problem.penalty, problem.n_features)
+            delta = delta_of(problem, state.local)
+            return state.on(stepped(problem, units, state.local, self.newton_threshold), delta)
+        ending = self._ending()._replace(enough=1)  # a pass is over
+        over = ending.is_reached(state.dual, state.watch) or done >= self.online_passes
+        if state.step == 0 or not (state.phase == _LOCAL or over):
+            return state
+        if not in_parts:
+            assert chunk is not None
+            return self._finished(problem, state, chunk)
+        units, inside, start = self._manifold(problem, state)
+        if np.count_nonzero(inside) > self.newton_threshold:
+            return state
+        return state.on(opened(problem, units, inside, start.w, start.bias), _UNKNOWN)
+
+    def polish(self, problem: Problem, state: PlusState, chunk: Chunk) -> PlusState:
+        """Phase two, where the passes ended before it."""
+        if state.phase == _LOCAL or state.step == 0:
+            return state
+        return self._finished(problem, state, chunk)
+
+    def _manifold(self, problem: Problem, state: PlusState) -> tuple[Units, np.ndarray, Start]:
+        """The units that phase two works on, and where it starts from."""
+        units = Units.of(problem.penalty, problem.n_features)
+        wide = replace(problem, dtype=np.float64)
+        if state.phase == _LOCAL:
+            w, bias = state.point[:-1], float(state.point[-1])
+            return units, units.with_any(state.inside > 0), Start(w, bias, bias)
+        w, bias = self._averaging().finish(wide, state.dual_of(problem))
+        mean = state.gradient / state.step
+        inside = units.with_any(w != 0.0) | tempted(problem.penalty, units, w, mean, self.rho)
+        return units, inside, Start(w, float(bias), self.origin or 0.0)
+
+    def _finished(self, problem: Problem, state: PlusState, chunk: Chunk) -> PlusState:
+        """Phase two at one go, with all rows in memory."""
+        units, inside, start = self._manifold(problem, state)
+        options = Options(
+            self.newton_threshold, self.gradient_fraction, self.hessian_rows, self.rho
+        )
+        found = finish_on(problem, chunk, units, inside, start, options, self.goal or DELTA)
+        local = opened(problem, units, found.inside, found.point.w, found.point.bias)
+        # No sums are to come: an empty Hessian says so.
+        return state.on(local._replace(hessian=np.zeros((0, 0))), found.delta)
+
+    # ------------------------------------------------------------ what was learned
+
+    def finish(self, problem: Problem, state: PlusState) -> LinearFunction:
+        if state.phase == _ONLINE:
+            return self._averaging().finish(problem, state.dual_of(problem))
+        point = state.point if state.length == 1.0 else state.kept
+        return LinearFunction(point[:-1].astype(problem.dtype), float(point[-1]))
+
+    def residual(self, problem: Problem, state: PlusState, before: Any, after: Any) -> float:
+        if state.phase == _ONLINE:
+            return math.inf
+        return delta_of(problem, state.local) if state.mass > 0.0 else state.delta
+
+    def is_done(self, problem: Problem, state: PlusState, residual: float) -> bool:
+        return residual <= (self.goal or DELTA)
+
+    def merge(self, problem: Problem, states: Any, base: PlusState, weights: Any) -> PlusState:
+        """Phase one: sums of gradients and steps add up, as RDA's do; of several shards nobody has
+        watched the pattern, and it counts as new.  Phase two: sums over rows are added."""
+        states, shares = present(states, weights)
+        if any(s.phase != base.phase for s in states):
+            raise ValueError("RDAPlus: states of different phases cannot be merged")
+        if not states:
+            return self.copy(base)
+        if len(states) == 1:
+            return self.copy(states[0])
+        start = self.copy(base)
+        if base.phase == _LOCAL:
+            return start.on(added_up([s.local for s in states], start.local), start.delta)
+        duals = [s.dual for s in states]
+        dual = combined(duals, base.dual, shares, frozenset(DualState._fields))
+        return start.averaged(dual, Watch(start.pattern, int(dual.step)))
+
+    def check_state(self, problem: Problem, state: PlusState) -> None:
+        """As of any solver; the Hessian is that of the manifold."""
+        fresh = self.init(problem)
+        if type(state) is type(fresh) and isinstance(state.inside, np.ndarray):
+            size = int(np.count_nonzero(state.inside)) + 1
+            if state.phase == _LOCAL:
+                fresh = fresh._replace(hessian=np.zeros((size, size)))
+        check_arrays(state, fresh)
+        if state.phase not in (_ONLINE, _LOCAL):
+            raise ValueError(f"the state's phase is {state.phase}")
+        if not np.all((state.inside == 0) | (state.inside == 1)):
+            raise ValueError("the state's inside is not a mask")
+        if not 0.0 < state.length <= 1.0 or state.mass < 0.0:
+            raise ValueError("the state's length or mass is impossible")
+
+
+@njit(cache=True, nogil=True)
+def _mean_squares(rows, y, weight, order, loss, bias):
+    """Mean squared slope at a constant prediction, and mean squared norm."""
+    slopes, norms, mass = 0.0, 0.0, 0.0
+    for r in range(order.size):
+        i = order[r]
+        slope = loss.deriv(y[i], bias)
+        slopes += weight[i] * slope * slope
+        norms += weight[i] * rows.sqnorm(i)
+        mass += weight[i]
+    return slopes / max(mass, 1e-300), norms / max(mass, 1e-300)
+
+
+def _sizes(problem: Problem, chunk: Chunk, bias: float) -> tuple[float, float]:
+    """Mean squared slope and norm of a few rows."""
+    slope, norm = _mean_squares(*_few(chunk), problem.loss, bias)
+    return float(slope), float(norm)
+
+
+def _few(chunk: Chunk) -> Chunk:
+    """Evenly spaced rows."""
+    return chunk._replace(order=chunk.order[:: max(1, chunk.order.size // _SAMPLE)])
+
+
+def _start_of_bias(problem: Problem, chunk: Chunk) -> float:
+    """The best constant of two classes; of other targets what dual averaging starts from."""
+    from thresher.solvers.auto import best_constant
+
+    if not problem.fit_intercept:
+        return 0.0
+    chunk = _few(chunk)
+    if not (chunk.order.size and are_signs(chunk)):
+        return origin_of(problem, chunk)
+    y, weight = chunk.y[chunk.order], chunk.weight[chunk.order]
+    positive = float(np.sum(weight[y > 0.0]))
+    masses = np.array([float(np.sum(weight)) - positive, positive])
+    if not np.all(masses > 0.0):
+        return 0.0
+    below, above = best_constant(problem.loss, np.array([-1.0, 1.0]), masses)
+    return 0.5 * (below + above)
