@@ -26,6 +26,7 @@ from thresher import (
     MultiHyperplaneClassifier,
     MultipleKernelClassifier,
     SemiparametricRegressor,
+    SemiSupervisedClassifier,
     SupportVectorClassifier,
     UniversumClassifier,
     cli,
@@ -41,7 +42,7 @@ from thresher.solvers import driver
 INTERRUPTED = 130
 LEARNERS = [
     "linear", "joint", "kernel", "forest", "budgeted", "svm", "hyperplanes", "confidence",
-    "semiparametric", "mkl", "universum",
+    "semiparametric", "mkl", "universum", "few_labels",
 ]  # fmt: skip
 
 
@@ -181,6 +182,7 @@ def one_of(learner):
         "mkl": MultipleKernelClassifier(kernels=["rbf", "linear"], columns="all"),
         "semiparametric": SemiparametricRegressor("linear", algorithm="pdsg", random_state=0),
         "universum": UniversumClassifier(algorithm="linear", random_state=0),
+        "few_labels": SemiSupervisedClassifier("lap_svm", n_components=50, random_state=0),
     }[learner]
 
 
