@@ -37,6 +37,8 @@ STREAMING = {name: solver for name, solver in READY.items() if solver.streaming}
 
 def problem_for(name, solver, outputs):
     loss = LeastSquares() if name == "least_squares" else Logistic()
+    if "kinks" in solver.loss_needs:
+        loss = Hinge()
     return Problem(loss, make_penalty(solver.default_penalty, 12), 12, outputs=outputs)
 
 

@@ -174,10 +174,11 @@ class CuttingPlane(Solver):
         return self.copy(base._replace(memory=None))._replace(**sums)
 
     def check_state(self, problem: Problem, state: CutState) -> None:
-        cuts = np.asarray(state.offsets).shape
+        fresh = self.init(problem)
+        known = type(state) is type(fresh) and isinstance(state.offsets, np.ndarray)
+        cuts = state.offsets.shape if known else ()
         if len(cuts) != 1:
             raise ValueError("the state has no cuts")
-        fresh = self.init(problem)
         awake = int(np.count_nonzero(~np.asarray(state.resting, dtype=bool)))
         sized: Any = {
             name: np.zeros((*cuts, *getattr(fresh, name).shape[1:]), getattr(fresh, name).dtype)
