@@ -13,7 +13,7 @@ from thresher._rows import as_rows
 from thresher.losses import Hinge, LeastSquares, Logistic
 from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, SparseGroupL2
 from thresher.solvers import RDA, Problem, ProximalNewton, driver
-from thresher.solvers._tasks import even_weights, task_gradient_at_zero
+from thresher.solvers.tasks import even_weights, task_gradient_at_zero
 
 D, TASKS = 8, 4
 

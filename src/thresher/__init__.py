@@ -15,9 +15,10 @@ _HOMES = {
     "thresher.estimators": [
         "BudgetedClassifier", "BudgetedRegressor", "ConfidenceClassifier", "ConfidenceRegressor",
         "FitEvent", "KernelClassifier", "KernelRegressor", "KernelSpectralClustering",
-        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "NoveltyClassifier",
-        "OneClassMachine", "PlaneClustering", "SemiparametricRegressor", "StochasticKMeans",
-        "SupportVectorClassifier", "SupportVectorRegressor",
+        "LinearClassifier", "LinearRegressor", "MultiHyperplaneClassifier", "MultiTaskClassifier",
+        "MultiTaskRegressor", "NoveltyClassifier", "OneClassMachine", "PlaneClustering",
+        "SemiparametricRegressor", "StochasticKMeans", "SupportVectorClassifier",
+        "SupportVectorRegressor",
     ],
     "thresher.maps": [
         "BoostedFeatures", "ForestFeatures", "FourierFeatures", "LocalNystroem", "Nystroem",
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
         LinearClassifier,
         LinearRegressor,
         MultiHyperplaneClassifier,
+        MultiTaskClassifier,
+        MultiTaskRegressor,
         NoveltyClassifier,
         OneClassMachine,
         PlaneClustering,

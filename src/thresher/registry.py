@@ -408,6 +408,15 @@ LEARNERS = Learners({
         {"regression": "thresher.estimators.semiparametric.SemiparametricRegressor"},
         losses={"regression": ("epsilon_insensitive", "least_squares")},
     ),
+    "multitask": LearnerEntry(
+        "a linear function for each of many tasks, learned together",
+        "A linear function for each task that a column names (people, schools, sensors), with "
+        "features that matter to all of them.",
+        {
+            "regression": "thresher.estimators.multitask.MultiTaskRegressor",
+            "classification": "thresher.estimators.multitask.MultiTaskClassifier",
+        },
+    ),
     "novelty": LearnerEntry(
         "classes, and rows that belong to none",
         "Says which class a row belongs to, or that it is like none of them; learns from known "

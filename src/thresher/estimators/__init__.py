@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
     from thresher.estimators.kmeans import StochasticKMeans
     from thresher.estimators.linear import LinearClassifier, LinearRegressor
+    from thresher.estimators.multitask import MultiTaskClassifier, MultiTaskRegressor
     from thresher.estimators.novelty import NoveltyClassifier
     from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
@@ -34,6 +35,8 @@ _HOME = {
     "LinearClassifier": "linear",
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
+    "MultiTaskClassifier": "multitask",
+    "MultiTaskRegressor": "multitask",
     "NoveltyClassifier": "novelty",
     "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
@@ -56,6 +59,8 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
+    "MultiTaskClassifier",
+    "MultiTaskRegressor",
     "NoveltyClassifier",
     "OneClassMachine",
     "PlaneClustering",

@@ -24,8 +24,8 @@ from thresher.solvers._task_descent import (
     descend_by_matrix,
     move_rows,
 )
-from thresher.solvers._tasks import TaskTargets, levels_of, targets_of
 from thresher.solvers.base import Chunk, Problem
+from thresher.solvers.tasks import TaskTargets, levels_of, targets_of
 
 __all__ = ["TaskNewtonState", "start_tasks", "step_tasks", "weights_of_tasks"]
 

@@ -27,8 +27,8 @@ import numpy as np
 from numba import njit
 
 from thresher.solvers._block_rda import Averaging
-from thresher.solvers._tasks import levels_of, targets_of
 from thresher.solvers.base import Chunk, Problem
+from thresher.solvers.tasks import levels_of, targets_of
 
 __all__ = ["TaskDualState", "task_averaging", "task_start", "task_sums", "task_weights"]
 

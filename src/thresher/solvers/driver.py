@@ -19,10 +19,10 @@ from thresher._random import generator, shuffled
 from thresher._rows import Rows
 from thresher.penalties import evaluate
 from thresher.solvers._joint import feature_major, joint_loss
-from thresher.solvers._tasks import are_equal, task_loss, task_penalty
 from thresher.solvers.base import Chunk, Near, Problem, Record, Result, Solver, Status
 from thresher.solvers.manifold_tracker import ManifoldTracker
 from thresher.solvers.stream import Facts, Stream, Streams, signs
+from thresher.solvers.tasks import are_equal, task_loss, task_penalty
 
 __all__ = [
     "Event",
@@ -361,7 +361,7 @@ def _mean_loss(rows, y, weight, order, loss, w, bias):
 def mean_loss(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: Any) -> float:
     """Weighted mean of the loss over the rows that ``chunk.order`` names (summed over outputs).
 
-    Of tasks as ``_tasks.py`` has it.
+    Of tasks as ``tasks.py`` has it.
     """
     rows, y, weight, order = chunk
     if problem.has_tasks:

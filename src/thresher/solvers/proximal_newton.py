@@ -39,11 +39,11 @@ from thresher.solvers._task_newton import (
     step_tasks,
     weights_of_tasks,
 )
-from thresher.solvers._tasks import levels_of
 from thresher.solvers._working_set import Model, is_dense, model_of, step_by_columns, step_by_matrix
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 from thresher.solvers.driver import penalty_value
 from thresher.solvers.newton import derivatives, floor_of, predict, shifted_loss
+from thresher.solvers.tasks import levels_of
 
 __all__ = ["ProximalNewton"]
 

@@ -23,8 +23,8 @@ from thresher.penalties.base import RowLevels
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
-    "TaskTargets", "are_equal", "even_weights", "levels_of", "mean_target", "targets_of",
-    "task_gradient_at_zero", "task_loss", "task_penalty",
+    "TaskTargets", "are_equal", "best_constants", "even_weights", "levels_of", "mean_target",
+    "targets_of", "task_gradient_at_zero", "task_loss", "task_penalty",
 ]  # fmt: skip
 
 
@@ -174,21 +174,27 @@ def _slopes_of_constants(values, base, factors, weight, order, loss, bias, out):
                 out[q] += weight[i] * factors[q] * loss.deriv(target, bias[q])
 
 
-def task_gradient_at_zero(problem: Problem, chunk: Chunk) -> np.ndarray:
-    """(tasks, features): the gradient at W = 0, intercepts at their best to a part in 2^40."""
+def best_constants(problem: Problem, chunk: Chunk) -> np.ndarray:
+    """The intercepts of the best model without weights, by halving; 0 where there are none."""
     targets = targets_of(problem, chunk.y)
-    values, share = targets.values, targets.share
-    about = (*targets[:3], chunk.weight, chunk.order, problem.loss)
     bias = np.zeros(problem.outputs)
-    if problem.fit_intercept and chunk.order.size:
-        with np.errstate(invalid="ignore"):
-            reach = max(float(np.nanmax(np.abs(values[chunk.order]), initial=1.0)), 30.0)
-        low, high = np.full_like(bias, -reach), np.full_like(bias, reach)
-        slopes = np.empty_like(bias)
-        for _ in range(48):
-            bias = 0.5 * (low + high)
-            _slopes_of_constants(*about, bias, slopes)
-            low, high = np.where(slopes < 0.0, bias, low), np.where(slopes < 0.0, high, bias)
+    if not (problem.fit_intercept and chunk.order.size):
+        return bias
+    about = (*targets[:3], chunk.weight, chunk.order, problem.loss)
+    largest = np.abs(targets.values[chunk.order])
+    reach = max(float(np.max(largest, where=largest == largest, initial=1.0)), 30.0)
+    low, high, slopes = np.full_like(bias, -reach), np.full_like(bias, reach), np.empty_like(bias)
+    for _ in range(48):
+        bias = 0.5 * (low + high)
+        _slopes_of_constants(*about, bias, slopes)
+        low, high = np.where(slopes < 0.0, bias, low), np.where(slopes < 0.0, high, bias)
+    return bias
+
+
+def task_gradient_at_zero(problem: Problem, chunk: Chunk) -> np.ndarray:
+    """(tasks, features): the gradient at W = 0, with the best intercepts."""
+    targets = targets_of(problem, chunk.y)
+    about = (*targets[:3], chunk.weight, chunk.order, problem.loss)
     out = np.zeros((problem.outputs, problem.n_features))
-    mass = _gradient(chunk.rows, *about, bias, out)
-    return out / max(mass * share, 1e-300)
+    mass = _gradient(chunk.rows, *about, best_constants(problem, chunk), out)
+    return out / max(mass * targets.share, 1e-300)
