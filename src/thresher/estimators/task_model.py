@@ -14,7 +14,7 @@ from thresher._interrupts import clean_interrupts
 from thresher._rows import Rows
 from thresher._terms import capabilities
 from thresher.estimators import input
-from thresher.estimators.base import Setup
+from thresher.estimators.base import Learner, Setup
 from thresher.estimators.fronts import Front
 from thresher.estimators.linear import LinearModel
 from thresher.estimators.spaces import sparse_strength
@@ -263,13 +263,22 @@ class MultiTaskModel(LinearModel):
         """Or NO_BETTER, if the best constants of the tasks cost less on their own rows."""
         status = super().judged(status, stream, judges, function, front, learned)
         problem = stream.problem
-        if status not in (Status.CONVERGED, Status.COMPLETED) or not problem.fit_intercept:
+        excused = self._asks_strength() or not problem.fit_intercept
+        if status is not Status.COMPLETED or excused:  # an optimum is no worse
             return status
         bias = best_constants(problem, judges)
         constant = task_loss(problem, judges, np.zeros_like(dense(function.coef)), bias)
         own = task_loss(problem, judges, dense(function.coef), function.intercept)
-        no_better = own > constant * (1.0 + 1e-6) and not self._asks_strength()
-        return Status.NO_BETTER if no_better else status
+        return Status.NO_BETTER if own > constant else status
+
+    def keep(
+        self, function: Any, status: Status, passes: int, stream: Any, front: Front | None = None
+    ) -> None:
+        Learner.keep(self, function, status, passes, stream, front)
+        self.__dict__.pop("group_norms_", None)
+        if "grouped" in self.penalty_.traits and front is not None:
+            coef = front.solver_weights(dense(function.coef))
+            self.group_norms_ = np.sqrt(np.einsum("qj,qj->j", coef, coef))
 
     # ------------------------------------------------------------ use
 

@@ -12,7 +12,8 @@ and w = 0 where ||c|| <= ``rows``.  One over the root of the left-hand side is c
 that Newton's method goes up to the solution from 0 without a search.
 
 Two ways.  With least squares, targets for all tasks in all rows and task weights of one, the tasks
-share one matrix S of the working set (:func:`descend_by_matrix`).  Else steps go through copies of
+share one matrix S of the working set (:func:`descend_by_matrix`, and :func:`descend_by_lines` where
+rows are fewer than features).  Else steps go through copies of
 the columns (:func:`descend_by_columns`), with curvatures for each row and task, zero at holes, and
 intercepts eliminated as in ``_working_set.py``.
 """
@@ -24,10 +25,11 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["column_sums", "descend_by_columns", "descend_by_matrix", "move_rows"]
+__all__ = [
+    "column_sums", "descend_by_columns", "descend_by_lines", "descend_by_matrix", "move_rows",
+]  # fmt: skip
 
 _NEWTON = 50
-_ENOUGH = 1e-6  # of the largest move, squared, from the start: what ends the sweeps
 
 
 @njit(cache=True, nogil=True)
@@ -78,13 +80,16 @@ def _equal_row(c, h, by_row, by_entry, ridge, w):
 
 
 @njit(cache=True, nogil=True)
-def descend_by_matrix(S, gradient, by_row, by_entry, ridge, W, sweeps):
-    """Minimise over the rows of W; ``gradient`` is that at W, and moves along."""
+def descend_by_matrix(S, gradient, by_row, by_entry, ridge, W, sweeps, enough):
+    """Minimise over the rows of W; ``gradient`` is that at W, and moves along.
+
+    Sweeps end when one of all rows gains no more than ``enough``, at most about.
+    """
     size, tasks = W.shape
     c, new = np.empty(tasks), np.empty(tasks)
-    awake, everyone, most = np.ones(size, np.bool_), True, 0.0
+    awake, everyone = np.ones(size, np.bool_), True
     for _ in range(sweeps):
-        largest = 0.0
+        gained = 0.0
         for a in range(size):
             h = S[a, a]
             if not (everyone or awake[a]) or h + ridge <= 0.0:
@@ -94,22 +99,64 @@ def descend_by_matrix(S, gradient, by_row, by_entry, ridge, W, sweeps):
             _equal_row(c, h, by_row[a], by_entry[a], ridge, new)
             change, alive = 0.0, False
             for q in range(tasks):
-                new[q] -= W[a, q]
-                change += new[q] * new[q]
+                alive = alive or new[q] != 0.0
+                move = new[q] - W[a, q]
+                W[a, q] = new[q]
+                new[q] = move
+                change += move * move
             if change > 0.0:
-                for q in range(tasks):
-                    W[a, q] = W[a, q] + new[q]
                 for b in range(size):
-                    s = S[a, b]
-                    line = gradient[b]
+                    s, line = S[a, b], gradient[b]
                     for q in range(tasks):
                         line[q] += s * new[q]
-            for q in range(tasks):
-                alive = alive or W[a, q] != 0.0
-            largest = max(largest, change * h)
+            gained += 0.5 * change * (h + ridge)
             awake[a] = alive
-        most = max(most, largest)
-        if largest <= _ENOUGH * _ENOUGH * most:
+        if gained <= enough:
+            if everyone:
+                break
+            everyone = True
+        else:
+            everyone = False
+
+
+@njit(cache=True, nogil=True)
+def descend_by_lines(lines, gradient, by_row, by_entry, ridge, W, sweeps, enough):
+    """The same with S = lines lines', (features, rows), where rows are the fewer."""
+    size, tasks = W.shape
+    moved = np.zeros((lines.shape[1], tasks))
+    c, new = np.empty(tasks), np.empty(tasks)
+    levels = np.empty(size)
+    for a in range(size):
+        levels[a] = np.sum(lines[a] * lines[a])
+    awake, everyone = np.ones(size, np.bool_), True
+    for _ in range(sweeps):
+        gained = 0.0
+        for a in range(size):
+            h, line = levels[a], lines[a]
+            if not (everyone or awake[a]) or h + ridge <= 0.0:
+                continue
+            for q in range(tasks):
+                c[q] = h * W[a, q] - gradient[a, q]
+            for i in range(line.size):
+                x, row = line[i], moved[i]
+                for q in range(tasks):
+                    c[q] -= x * row[q]
+            _equal_row(c, h, by_row[a], by_entry[a], ridge, new)
+            change, alive = 0.0, False
+            for q in range(tasks):
+                alive = alive or new[q] != 0.0
+                move = new[q] - W[a, q]
+                W[a, q] = new[q]
+                new[q] = move
+                change += move * move
+            if change > 0.0:
+                for i in range(line.size):
+                    x, row = line[i], moved[i]
+                    for q in range(tasks):
+                        row[q] += x * new[q]
+            gained += 0.5 * change * (h + ridge)
+            awake[a] = alive
+        if gained <= enough:
             if everyone:
                 break
             everyone = True
@@ -157,7 +204,7 @@ def move_rows(starts, index, values, base, moves, out):
 @njit(cache=True, nogil=True)
 def descend_by_columns(
     starts, index, values, base, curvatures, gradient, first, mean, diagonal, by_row, by_entry,
-    ridge, W, sweeps,
+    ridge, W, sweeps, enough,
 ):  # fmt: skip
     """Minimise over the rows of W, whose columns these are; ``gradient`` is that at the start.
 
@@ -168,9 +215,9 @@ def descend_by_columns(
     width = curvatures.shape[1]
     moved, offset = np.zeros(curvatures.shape), np.zeros(tasks)
     c, new = np.empty(tasks), np.empty(tasks)
-    awake, everyone, most = np.ones(size, np.bool_), True, 0.0
+    awake, everyone = np.ones(size, np.bool_), True
     for _ in range(sweeps):
-        largest = 0.0
+        gained = 0.0
         for a in range(size):
             if not (everyone or awake[a]):
                 continue
@@ -196,10 +243,9 @@ def descend_by_columns(
                     at = base[i]
                     for s in range(width):
                         moved[i, s] += x * new[at + s]
-            largest = max(largest, change)
+            gained += 0.5 * change
             awake[a] = alive
-        most = max(most, largest)
-        if largest <= _ENOUGH * _ENOUGH * most:
+        if gained <= enough:
             if everyone:
                 break
             everyone = True

@@ -4,7 +4,7 @@ As in ``proximal_newton.py``, with features in place of coordinates: the working
 with a non-zero weight in some task, and the likeliest newcomers.  ``_task_descent.py`` minimises
 the quadratic model over it.  For least squares the model is the objective.
 
-Columns of the rows are copied once, sparse ones as they are, dense ones as lines.
+Least squares with few features does without rows (``_task_gram.py``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from thresher.losses import LeastSquares
 from thresher.solvers._task_descent import (
     column_sums,
     descend_by_columns,
+    descend_by_lines,
     descend_by_matrix,
     move_rows,
 )
+from thresher.solvers._task_gram import gram_of
 from thresher.solvers.base import Chunk, Problem
 from thresher.solvers.tasks import TaskTargets, levels_of, targets_of
 
@@ -32,13 +34,15 @@ __all__ = ["TaskNewtonState", "start_tasks", "step_tasks", "weights_of_tasks"]
 _SWEEPS, _ROUGH = 300, 10
 _LEAST = 1e-12  # of the largest curvature of a feature: what it has in a task at least
 _ROUNDING = 1e-10
+_INNER = 0.1  # of what a step may gain at the end: what a sweep within it may
 
 
 class TaskNewtonState(NamedTuple):
     w: np.ndarray  # (features, tasks)
     bias: np.ndarray
     p: np.ndarray  # predictions (rows in use, tasks of a row)
-    columns: Any  # the rows in use: dense lines (features, rows), or a CSC matrix
+    columns: Any  # the rows in use: an array (rows, features), or a CSC matrix
+    gram: Any  # least squares of few features: ``_task_gram.Gram``, else None
     step: int
     residual_: float
     floor: float  # the objective counts as at least this
@@ -60,8 +64,8 @@ def _layout(columns: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compressed columns: starts, rows (none where all rows have every element), elements."""
     if issparse(columns):
         return columns.indptr, columns.indices, columns.data
-    d, n = columns.shape
-    return np.arange(d + 1) * n, np.zeros(0, np.int64), columns.reshape(-1)
+    n, d = columns.shape
+    return np.arange(d + 1) * n, np.zeros(0, np.int64), np.ascontiguousarray(columns.T).reshape(-1)
 
 
 def _data(problem: Problem, chunk: Chunk, columns: Any) -> _Data:
@@ -69,7 +73,8 @@ def _data(problem: Problem, chunk: Chunk, columns: Any) -> _Data:
     weight = chunk.weight[order]
     mass = max(float(weight.sum()) * targets.share, 1e-300)
     own = targets._replace(
-        values=targets.values[order].astype(np.float64), base=targets.base[order]
+        values=np.take(targets.values, order, axis=0).astype(np.float64, copy=False),
+        base=targets.base[order],
     )
     return _Data(columns, own, (weight / mass)[:, None])
 
@@ -102,15 +107,20 @@ def _losses(values, base, factors, scale, loss, p, along, t):
     return total
 
 
-def start_tasks(problem: Problem, chunk: Chunk) -> TaskNewtonState:
+def start_tasks(problem: Problem, chunk: Chunk, largest: int) -> TaskNewtonState:
     """Nothing but intercepts: at the means of the tasks' targets, if these are numbers."""
     taken = chunk.rows.taken(chunk.order)
-    columns = csc_array(taken) if issparse(taken) else np.ascontiguousarray(taken.T)
+    columns = csc_array(taken) if issparse(taken) else taken
     data = _data(problem, chunk, columns)
     values, base = data.targets.values, data.targets.base
-    p, none = np.zeros(values.shape), np.zeros((0, 0))
+    tasks, d, n = problem.outputs, problem.n_features, values.shape[0]
+    w, none = np.zeros((d, tasks)), np.zeros((0, 0))
+    if d <= min(largest, 2 * n) and _shares_matrix(problem, data.targets):
+        gram = gram_of(columns, values, data.scale[:, 0], problem.fit_intercept)
+        floor = max(_ROUNDING * (gram.half + 0.5 * float(np.sum(gram.targets**2))), 1e-300)
+        return TaskNewtonState(w, gram.bias(w), none, None, gram, 0, math.inf, floor)
+    p = np.zeros(values.shape)
     value = _derivatives(*data.targets[:3], data.scale, problem.loss, p, p.copy(), none, False)
-    tasks, d = problem.outputs, problem.n_features
     bias = np.zeros(tasks)
     if problem.fit_intercept and "regression" in problem.loss.tasks:
         known = ~np.isnan(values) * data.scale
@@ -118,7 +128,7 @@ def start_tasks(problem: Problem, chunk: Chunk) -> TaskNewtonState:
         bias = _by_task(base, np.nan_to_num(values) * known, tasks) / np.maximum(mass, 1e-300)
         p = p + _of_rows(base, bias, values.shape[1])
     floor = max(_ROUNDING * float(value), 1e-300)
-    return TaskNewtonState(np.zeros((d, tasks)), bias, p, columns, 0, math.inf, floor)
+    return TaskNewtonState(w, bias, p, columns, None, 0, math.inf, floor)
 
 
 def _by_task(base: np.ndarray, table: np.ndarray, tasks: int) -> np.ndarray:
@@ -137,6 +147,8 @@ def step_tasks(
     problem: Problem, chunk: Chunk, s: TaskNewtonState, first: int, largest: int
 ) -> TaskNewtonState:
     """One step; the residual is infinite while features outside the working set want to move."""
+    if s.gram is not None:
+        return _step_by_gram(problem, s)
     data, tasks = _data(problem, chunk, s.columns), problem.outputs
     targets, base = data.targets, data.targets.base
     rows, entries, ridge = levels_of(problem)
@@ -150,18 +162,21 @@ def step_tasks(
     slope_b = _by_task(base, slopes, tasks)
     value += _penalty(s.w, rows, entries, ridge)
     chosen, complete = _working_set(s.w, gradient + ridge * s.w, rows, entries, first)
-    part = s.columns[:, chosen] if issparse(s.columns) else s.columns[chosen]
+    part = s.columns[:, chosen]
     target = s.w[chosen].copy()
     bound = (rows[chosen], entries[chosen], ridge)
-    sweeps = _SWEEPS if complete else _ROUGH
-    if shared and chosen.size <= largest:
-        mean, level = _descend_shared(problem, data, part, gradient[chosen], slope_b, bound,
-                                      target, sweeps)  # fmt: skip
+    ends = _ends(problem, value, s.floor, complete)
+    few = chosen.size <= largest or not issparse(part)
+    if shared and few:
+        mean, level = _descend_shared(
+            problem, data, part, gradient[chosen], slope_b, bound, target, ends
+        )
     else:
         if shared:
             curvatures = np.broadcast_to(data.scale, slopes.shape).copy()
-        mean, level = _descend_own(problem, data, part, curvatures, slope_b, slopes, bound,
-                                   target, sweeps)  # fmt: skip
+        mean, level = _descend_own(
+            problem, data, part, curvatures, slope_b, slopes, bound, target, ends
+        )
     delta = target - s.w[chosen]
     shift = np.zeros(tasks)
     if problem.fit_intercept:
@@ -171,36 +186,55 @@ def step_tasks(
     before = _penalty(s.w[chosen], *bound)
     change = float(np.sum(gradient[chosen] * delta) + slope_b @ shift)
     predicted = -(change + _penalty(target, *bound) - before)
-    t, at = 1.0, (*targets[:3], data.scale, problem.loss, s.p, along)
-    start = _losses(*at, 0.0)
-    while t > 1e-25:
-        moved = s.w[chosen] + t * delta if t < 1.0 else target
-        new = _losses(*at, t) - start + _penalty(moved, *bound) - before
-        if new <= -1e-3 * t * predicted + 1e-14 * value:
-            break
-        t *= 0.5
-    else:
-        t, moved = 0.0, s.w[chosen]
+    t = 1.0
+    if not _is_quadratic(problem):  # else the model is the objective
+        at = (*targets[:3], data.scale, problem.loss, s.p, along)
+        start = _losses(*at, 0.0)
+        while t > 0.0:
+            new = _losses(*at, t) - start - before
+            new += _penalty(s.w[chosen] + t * delta if t < 1.0 else target, *bound)
+            if new <= -1e-3 * t * predicted + 1e-14 * value:
+                break
+            t = 0.5 * t if t > 1e-25 else 0.0
     w = s.w.copy()
-    w[chosen] = moved
+    w[chosen] = target if t == 1.0 else s.w[chosen] + t * delta
     residual = predicted / max(value, s.floor) if complete else math.inf
     return s._replace(
         w=w, bias=s.bias + t * shift, p=s.p + t * along, step=s.step + 1, residual_=residual
     )
 
 
+def _step_by_gram(problem: Problem, s: TaskNewtonState) -> TaskNewtonState:
+    """Sweeps over all features; the residual is what they have gained."""
+    levels, w = levels_of(problem), s.w.copy()
+    value = s.gram.loss(w) + _penalty(w, *levels)
+    gram = s.gram.descended(w, levels, _ends(problem, value, s.floor, True))
+    gained = value - gram.loss(w) - _penalty(w, *levels)
+    return s._replace(
+        w=w, bias=gram.bias(w), gram=gram, step=s.step + 1, residual_=gained / max(value, s.floor)
+    )
+
+
+def _ends(problem: Problem, value: float, floor: float, complete: bool) -> tuple[int, float]:
+    """Most sweeps within a step, and the gain of one that is little enough to end them."""
+    tol = 1e-9 if problem.tol is None else problem.tol
+    return _SWEEPS if complete else _ROUGH, _INNER * tol * max(value, floor)
+
+
+def _is_quadratic(problem: Problem) -> bool:
+    return type(problem.loss) is LeastSquares
+
+
 def _shares_matrix(problem: Problem, targets: TaskTargets) -> bool:
     """Whether all tasks have the same Hessian."""
-    quadratic = type(problem.loss) is LeastSquares
     whole = problem.targets == "matrix" and not np.isnan(targets.values).any()
-    return quadratic and whole and bool(np.allclose(targets.factors, 1.0, rtol=1e-12))
+    return _is_quadratic(problem) and whole and bool(np.allclose(targets.factors, 1.0, rtol=1e-12))
 
 
 def _gradient(data: _Data, slopes: np.ndarray, tasks: int) -> np.ndarray:
     """(features, tasks)."""
     if slopes.shape[1] == tasks:  # every row is of every task
-        transposed = data.columns.T if issparse(data.columns) else data.columns
-        return np.ascontiguousarray(transposed @ slopes)
+        return np.ascontiguousarray(data.columns.T @ slopes)
     starts, index, values = data.layout
     out, none = np.zeros((starts.size - 1, tasks)), np.zeros((0, 0))
     column_sums(starts, index, values, data.targets.base, slopes, none, out, none, none)
@@ -209,9 +243,8 @@ def _gradient(data: _Data, slopes: np.ndarray, tasks: int) -> np.ndarray:
 
 def _along(base: np.ndarray, part: Any, delta: np.ndarray, width: int) -> np.ndarray:
     if width == delta.shape[1]:
-        return np.asarray((part if issparse(part) else part.T) @ delta)
-    count = part.shape[0] if issparse(part) else part.shape[1]
-    out = np.zeros((count, width))
+        return np.asarray(part @ delta)
+    out = np.zeros((part.shape[0], width))
     move_rows(*_layout(part), base, delta, out)
     return out
 
@@ -240,29 +273,31 @@ def _working_set(
 
 def _descend_shared(
     problem: Problem, data: _Data, part: Any, gradient: np.ndarray, slope_b: np.ndarray, bound: Any,
-    target: np.ndarray, sweeps: int,
+    target: np.ndarray, ends: tuple[int, float],
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """By the matrix that all tasks share; means of the features and the curvature of intercepts."""
     scale = data.scale[:, 0]
     level, size = float(scale.sum()), target.shape[0]
     mean = np.zeros(size)
     if problem.fit_intercept:
-        mean = np.asarray(scale @ part if issparse(part) else part @ scale) / level
+        mean = np.asarray(scale @ part) / level
+    about = np.ascontiguousarray(gradient - mean[:, None] * slope_b)
     if issparse(part):
         S = (part.T @ (part.multiply(scale[:, None]))).toarray() - level * np.outer(mean, mean)
+        descend_by_matrix(np.ascontiguousarray(S), about, *bound, target, *ends)
     else:
-        centred = (part - mean[:, None]) * np.sqrt(scale)
-        S = centred @ centred.T
-    about = np.ascontiguousarray(gradient - mean[:, None] * slope_b)
-    rows, entries, ridge = bound
-    descend_by_matrix(np.ascontiguousarray(S), about, rows, entries, ridge, target, sweeps)
+        centred = (part - mean) * np.sqrt(scale)[:, None]
+        if size > part.shape[0]:
+            descend_by_lines(np.ascontiguousarray(centred.T), about, *bound, target, *ends)
+        else:
+            descend_by_matrix(centred.T @ centred, about, *bound, target, *ends)
     tasks = target.shape[1]
     return np.broadcast_to(mean[:, None], (size, tasks)), np.full(tasks, level)
 
 
 def _descend_own(
     problem: Problem, data: _Data, part: Any, curvatures: np.ndarray, slope_b: np.ndarray,
-    slopes: np.ndarray, bound: Any, target: np.ndarray, sweeps: int,
+    slopes: np.ndarray, bound: Any, target: np.ndarray, ends: tuple[int, float],
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """By columns, each task with curvatures of its own."""
     size, tasks = target.shape
@@ -278,12 +313,10 @@ def _descend_own(
     diagonal = second - mean * first
     least = _LEAST * np.max(second, axis=1, initial=0.0)[:, None]
     diagonal = np.where(second > 0.0, np.maximum(diagonal, least), 0.0)
-    rows, entries, ridge = bound
     # The ridge's slope is in the row's own step; ``gradient`` is that of the losses.
     descend_by_columns(
-        *layout, base, curvatures, gradient, first, mean, diagonal, rows, entries, ridge, target,
-        sweeps,
-    )  # fmt: skip
+        *layout, base, curvatures, gradient, first, mean, diagonal, *bound, target, *ends
+    )
     return mean, level
 
 

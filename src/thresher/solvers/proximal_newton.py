@@ -140,7 +140,7 @@ class ProximalNewton(Solver):
     ) -> ProximalNewtonState | TaskNewtonState:
         assert chunk is not None
         if problem.has_tasks:
-            return start_tasks(problem, chunk)
+            return start_tasks(problem, chunk, self.largest)
         size = problem.penalty.order.size if _grouped(problem) else problem.n_features  # type: ignore[attr-defined]
         w, p = np.zeros(size), np.zeros(chunk.size)
         return ProximalNewtonState(w, 0.0, p, 0, math.inf, floor_of(problem, chunk))

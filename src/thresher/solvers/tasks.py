@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher.losses import LeastSquares
 from thresher.penalties.base import RowLevels
 from thresher.solvers.base import Chunk, Problem
 
@@ -180,6 +181,8 @@ def best_constants(problem: Problem, chunk: Chunk) -> np.ndarray:
     bias = np.zeros(problem.outputs)
     if not (problem.fit_intercept and chunk.order.size):
         return bias
+    if type(problem.loss) is LeastSquares:
+        return _means(targets, chunk)
     about = (*targets[:3], chunk.weight, chunk.order, problem.loss)
     largest = np.abs(targets.values[chunk.order])
     reach = max(float(np.max(largest, where=largest == largest, initial=1.0)), 30.0)
@@ -189,6 +192,21 @@ def best_constants(problem: Problem, chunk: Chunk) -> np.ndarray:
         _slopes_of_constants(*about, bias, slopes)
         low, high = np.where(slopes < 0.0, bias, low), np.where(slopes < 0.0, high, bias)
     return bias
+
+
+def _means(targets: TaskTargets, chunk: Chunk) -> np.ndarray:
+    """Of the targets of each task."""
+    values, base, factors, _ = targets
+    seen = values[chunk.order].astype(np.float64)
+    mass = ~np.isnan(seen) * chunk.weight[chunk.order][:, None]
+    sums = np.where(mass > 0.0, seen, 0.0) * mass
+    if values.shape[1] == factors.size:
+        total, weight = sums.sum(axis=0), mass.sum(axis=0)
+    else:
+        total, weight = (
+            np.bincount(base[chunk.order], part[:, 0], factors.size) for part in (sums, mass)
+        )
+    return total / np.maximum(weight, 1e-300)
 
 
 def task_gradient_at_zero(problem: Problem, chunk: Chunk) -> np.ndarray:
