@@ -254,6 +254,7 @@ class LearnerEntry:
     estimators : task -> where its estimator lives
     contestants : its entries in a race; feature maps bring theirs
     losses : names of the losses that it learns with, by task; empty: all of the task
+    needs : an option of a training that it is for; the wizard does not offer it without
 
     Examples
     --------
@@ -267,6 +268,7 @@ class LearnerEntry:
     estimators: dict[str, str]
     contestants: tuple[Contestant, ...] = ()
     losses: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    needs: str = ""
 
 
 class Learners(Mapping[str, LearnerEntry]):
@@ -416,6 +418,7 @@ LEARNERS = Learners({
             "regression": "thresher.estimators.multitask.MultiTaskRegressor",
             "classification": "thresher.estimators.multitask.MultiTaskClassifier",
         },
+        needs="task_column",
     ),
     "novelty": LearnerEntry(
         "classes, and rows that belong to none",

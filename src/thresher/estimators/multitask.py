@@ -269,10 +269,20 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskModel):
         return super().partial_fit(X, y, sample_weight, task=task, tasks=tasks)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> Self:
+        """Learn from all rows; their labels are two.
+
+        Parameters
+        ----------
+        X : array, frame or sparse matrix of shape (rows, features)
+        y : array or frame of shape (rows, tasks), or (rows,)
+            Labels, as in ``MultiTaskRegressor``; NaN or None where a task has none for a row.
+        sample_weight : array or None, default=None
+            Weight k means the same as the row k times.
+        task : array of shape (rows,) or None, default=None
+            The task of each row, a number or a word, in any order.
+        """
         self.__dict__.pop("classes_", None)
         return super().fit(X, y, sample_weight, task=task)
-
-    fit.__doc__ = MultiTaskModel.fit.__doc__
 
     def _values(self, given: Given, first: bool) -> Given:
         missing = given.missing()
