@@ -51,6 +51,9 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskModel):
         predictions of all tasks; or nothing, with an error that names it.
     least_rows : int, default=2
         Tasks with fewer targets are refused by name.
+    task_columns : (int, int) or None, default=None
+        Set by trainings on files with a ``task_column``: the features, from the first to before the
+        second, that hold a one for the task of a row.
     max_iter : int or None, default=None
         Most passes over the data; None: the solver's own.
     tol : float or None, default=None
@@ -113,6 +116,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskModel):
         balance: str = "tasks",
         new_tasks: str = "mean",
         least_rows: int = 2,
+        task_columns: Any = None,
         max_iter: int | None = None,
         tol: float | None = None,
         order: str = "shuffle",
@@ -129,6 +133,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskModel):
         self.balance = balance
         self.new_tasks = new_tasks
         self.least_rows = least_rows
+        self.task_columns = task_columns
         self.max_iter = max_iter
         self.tol = tol
         self.order = order
@@ -138,6 +143,10 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskModel):
 
     def _values(self, given: Given, first: bool) -> Given:
         return numbers_of(given)
+
+    def decoded(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
+        """Predictions of scores (rows, 1) of a file's rows, twice, and no probabilities."""
+        return scores[:, 0], scores[:, 0], None
 
     def predict(self, X: Any, task: Any = None) -> np.ndarray:
         """A number for every row, of the task that it names; (rows, tasks) where none is named.
@@ -184,8 +193,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskModel):
         As in ``MultiTaskRegressor``.
     alpha : float or None, default=None
         Strength of the penalty.  None: a hundredth of the strength that would leave an empty model.
-    fit_intercept, scale, balance, new_tasks, least_rows, max_iter, tol, order, random_state : as in
-        ``MultiTaskRegressor``
+    fit_intercept, scale, balance, new_tasks, least_rows, task_columns, max_iter, tol, order, \
+random_state : as in ``MultiTaskRegressor``
     verbose : int, default=0
         Print a line after each pass.
     callbacks : list of callables or None, default=None
@@ -229,6 +238,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskModel):
         balance: str = "tasks",
         new_tasks: str = "mean",
         least_rows: int = 2,
+        task_columns: Any = None,
         max_iter: int | None = None,
         tol: float | None = None,
         order: str = "shuffle",
@@ -245,6 +255,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskModel):
         self.balance = balance
         self.new_tasks = new_tasks
         self.least_rows = least_rows
+        self.task_columns = task_columns
         self.max_iter = max_iter
         self.tol = tol
         self.order = order
@@ -319,7 +330,24 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskModel):
                 "tell apart"
             )
 
+    def take_labels(self, labels: np.ndarray) -> None:
+        """Those that the codes of a file are numbers of."""
+        self.classes_ = _two(labels)
+
+    def _from_codes(self, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        self.take_labels(classes)
+        return np.where(y == 1, 1.0, -1.0)
+
     # ------------------------------------------------------------ use
+
+    def decoded(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Labels of scores (rows, 1) of a file's rows, the scores, and probabilities, if any."""
+        link = resolve(self.loss, Loss, "loss").link
+        labels = self.classes_[(scores[:, 0] > 0.0).astype(int)]
+        if link is None:
+            return labels, scores[:, 0], None
+        second = np.vectorize(link, otypes=[float])(scores[:, 0])
+        return labels, scores[:, 0], np.column_stack([1.0 - second, second])
 
     @property
     def outcomes_(self) -> np.ndarray:

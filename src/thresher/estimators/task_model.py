@@ -25,6 +25,7 @@ from thresher.estimators.task_targets import (
     named,
     task_numbers,
 )
+from thresher.functions import OwnTask
 from thresher.functions.base import dense, require
 from thresher.penalties import Penalty, strengthened
 from thresher.registry import resolve
@@ -77,6 +78,7 @@ class MultiTaskModel(LinearModel):
     balance: str
     new_tasks: str
     least_rows: int
+    task_columns: Any
     tasks_: np.ndarray
     targets_: str
 
@@ -107,6 +109,8 @@ class MultiTaskModel(LinearModel):
             The task of each row, a number or a word, in any order.
         """
         self.check_options()
+        if self.task_columns is not None:
+            raise ValueError("task_columns are for trainings on files: give task= to fit")
         X = input.checked_X(self, X, reset=True)
         given = self._values(given_targets(X, y, task), True)
         weight = input.check_weight(sample_weight, X)
@@ -201,6 +205,51 @@ class MultiTaskModel(LinearModel):
                 "what others know"
             )
 
+    # ------------------------------------------------------------ rows of files
+
+    def name_features(self, names: list[str] | None) -> None:
+        self._names = names
+
+    def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
+        """Learn from rows that name their tasks in some of their features, and coded targets."""
+        if self.task_columns is None:
+            raise ValueError(
+                "the learner for many tasks asks for the column that names the task of each row: "
+                "task_column='...' (--task-column)"
+            )
+        first, stop = self.task_columns
+        whole = OwnTask(np.zeros((1, X.shape[1] - stop + first)), np.zeros(1), first,
+                        np.arange(stop - first))  # fmt: skip
+        kept, places = whole.parts(X)
+        lost = np.flatnonzero(places < 0)
+        if lost.size:
+            raise ValueError(f"row {int(lost[0])} names no task")
+        names = getattr(self, "_names", None)
+        labels = np.array([str(k) for k in range(stop - first)])
+        if names is not None:
+            labels = np.array([name.partition("=")[2] or name for name in names[first:stop]])
+        used, codes = np.unique(places, return_inverse=True)
+        self.tasks_, self.targets_ = labels[used], "pairs"
+        given = Given("pairs", self._from_codes(y, classes), labels[places])
+        self._check_rows(given.missing(), codes, weight)
+        self._check_tasks(given, codes)
+        self.fit_targets(input.to_rows(kept), _coded(given, codes), weight, used.size)
+        numbers = np.full(stop - first, -1)
+        numbers[used] = np.arange(used.size)
+        function = self.function_
+        self.function_ = OwnTask(dense(function.coef), function.intercept, int(first), numbers)
+        self.n_features_in_ = self.function_.features
+        self.__dict__.pop("group_norms_", None)  # of other features than those of the rows
+        return self
+
+    def _from_codes(self, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Targets as readers code them, as a solver takes them."""
+        return y.astype(np.float64)
+
+    def coded(self, y: np.ndarray) -> tuple[np.ndarray, int]:
+        """Targets, and the number of scores that a row of a file has."""
+        return y, 1
+
     # ------------------------------------------------------------ from parameters to a problem
 
     def set_up(self, front: Front, rows: Rows, chunk: Chunk, outputs: int, facts: Facts) -> Setup:
@@ -240,6 +289,14 @@ class MultiTaskModel(LinearModel):
 
     def _default_penalty(self) -> str:
         return "group"
+
+    def _can_stream(self) -> bool:
+        if self.task_columns is not None:
+            raise AttributeError("task_columns: all rows must be seen at once")
+        return super()._can_stream()
+
+    def without_stream(self) -> tuple[str, str]:
+        return "a training by task_column", "partial_fit(X, y, task=..., tasks=...) in Python"
 
     def check_options(self) -> None:
         super().check_options()
@@ -300,6 +357,10 @@ class MultiTaskModel(LinearModel):
         """(rows,) of the rows' own tasks, or (rows, tasks) where none are named."""
         check_is_fitted(self)
         X = input.checked_X(self, X)
+        if self.task_columns is not None:
+            if task is not None:
+                raise ValueError("rows name their tasks in task_columns: do not give task= too")
+            return self.function_.scores(X)[:, 0]
         if task is not None:
             return self.function_.own_scores(X, self._codes(X, task))
         scores = self.function_.scores(X)
@@ -332,7 +393,10 @@ class MultiTaskModel(LinearModel):
 
     def check_targets(self) -> None:
         """ValueError for tasks, read from a file, that do not fit the function."""
-        tasks, outputs = self.tasks_, self.function_.outputs
+        tasks, outputs = self.tasks_, int(np.shape(self.coef_)[0])
+        by_rows = "places" in self.function_._fields
+        require(by_rows == (self.task_columns is not None), "task_columns do not fit the function")
+        require(self.function_.basis == "", "the functions of tasks are linear")
         known = isinstance(tasks, np.ndarray) and tasks.ndim == 1 and tasks.dtype.kind in "biufU"
         require(known, "tasks_ must be numbers or words")
         require(tasks.size == outputs, f"{tasks.size} tasks for a function of {outputs} outputs")

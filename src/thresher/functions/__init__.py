@@ -44,6 +44,7 @@ from thresher.functions.expansion import Expansion
 from thresher.functions.flat_planes import FlatPlanes
 from thresher.functions.linear import LinearFunction
 from thresher.functions.mapped import MappedFunction
+from thresher.functions.own_task import OwnTask
 from thresher.functions.planes import Planes
 from thresher.functions.rejecting import Rejecting
 from thresher.functions.semiparametric import SemiparametricFunction
@@ -65,6 +66,7 @@ __all__ = [
     "Link",
     "LowRankSpread",
     "MappedFunction",
+    "OwnTask",
     "Planes",
     "Rejecting",
     "SemiparametricFunction",

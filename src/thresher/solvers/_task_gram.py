@@ -50,10 +50,11 @@ class Gram(NamedTuple):
     def bias(self, W: np.ndarray) -> np.ndarray:
         return self.targets - self.features @ W
 
-    def descended(self, W: np.ndarray, bound: Any, ends: tuple[int, float]) -> Gram:
+    def descended(self, W: np.ndarray, bound: Any, ends: Any) -> Gram:
         """With the gradient after sweeps over the rows of W, which move."""
         gradient = self.gradient.copy()
-        descend_by_matrix(self.S, gradient, *bound, W, *ends)
+        rest = (*bound, W, *ends)
+        descend_by_matrix(self.S, gradient, *rest)
         return self._replace(gradient=gradient)
 
 

@@ -215,7 +215,7 @@ def _step_by_gram(problem: Problem, s: TaskNewtonState) -> TaskNewtonState:
     )
 
 
-def _ends(problem: Problem, value: float, floor: float, complete: bool) -> tuple[int, float]:
+def _ends(problem: Problem, value: float, floor: float, complete: bool) -> Any:
     """Most sweeps within a step, and the gain of one that is little enough to end them."""
     tol = 1e-9 if problem.tol is None else problem.tol
     return _SWEEPS if complete else _ROUGH, _INNER * tol * max(value, floor)
@@ -273,7 +273,7 @@ def _working_set(
 
 def _descend_shared(
     problem: Problem, data: _Data, part: Any, gradient: np.ndarray, slope_b: np.ndarray, bound: Any,
-    target: np.ndarray, ends: tuple[int, float],
+    target: np.ndarray, ends: Any,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """By the matrix that all tasks share; means of the features and the curvature of intercepts."""
     scale = data.scale[:, 0]
@@ -282,22 +282,23 @@ def _descend_shared(
     if problem.fit_intercept:
         mean = np.asarray(scale @ part) / level
     about = np.ascontiguousarray(gradient - mean[:, None] * slope_b)
+    rest = (*bound, target, *ends)
     if issparse(part):
         S = (part.T @ (part.multiply(scale[:, None]))).toarray() - level * np.outer(mean, mean)
-        descend_by_matrix(np.ascontiguousarray(S), about, *bound, target, *ends)
+        descend_by_matrix(np.ascontiguousarray(S), about, *rest)
     else:
         centred = (part - mean) * np.sqrt(scale)[:, None]
         if size > part.shape[0]:
-            descend_by_lines(np.ascontiguousarray(centred.T), about, *bound, target, *ends)
+            descend_by_lines(np.ascontiguousarray(centred.T), about, *rest)
         else:
-            descend_by_matrix(centred.T @ centred, about, *bound, target, *ends)
+            descend_by_matrix(centred.T @ centred, about, *rest)
     tasks = target.shape[1]
     return np.broadcast_to(mean[:, None], (size, tasks)), np.full(tasks, level)
 
 
 def _descend_own(
     problem: Problem, data: _Data, part: Any, curvatures: np.ndarray, slope_b: np.ndarray,
-    slopes: np.ndarray, bound: Any, target: np.ndarray, ends: tuple[int, float],
+    slopes: np.ndarray, bound: Any, target: np.ndarray, ends: Any,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """By columns, each task with curvatures of its own."""
     size, tasks = target.shape
@@ -314,9 +315,8 @@ def _descend_own(
     least = _LEAST * np.max(second, axis=1, initial=0.0)[:, None]
     diagonal = np.where(second > 0.0, np.maximum(diagonal, least), 0.0)
     # The ridge's slope is in the row's own step; ``gradient`` is that of the losses.
-    descend_by_columns(
-        *layout, base, curvatures, gradient, first, mean, diagonal, *bound, target, *ends
-    )
+    rest = (base, curvatures, gradient, first, mean, diagonal, *bound, target, *ends)
+    descend_by_columns(*(*layout, *rest))
     return mean, level
 
 
