@@ -233,6 +233,8 @@ def _strength(
     strengths = np.geomspace(0.02, 2.0, 7)
     if made(1.0).penalty == "group":
         strengths = 10.0 * strengths  # norms of 139 weights
+    if made(1.0).solver != "auto":
+        strengths = np.geomspace(0.01, 1.0, 7) * strengths[-1]
     errors = []
     for alpha in strengths:
         total = 0.0
