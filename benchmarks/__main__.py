@@ -16,6 +16,7 @@ CLAIMS = {
     "online_epoch": "One online epoch",
     "sparse_models": "Sparse models",
     "groups": "Groups of features",
+    "tasks": "Many tasks at once",
     "manifold": "RDA+: identify, then finish",
     "defaults": "Untuned defaults",
     "startup": "First fit and memory",

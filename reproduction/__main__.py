@@ -40,6 +40,7 @@ from reproduction import (  # noqa: E402
     reweighted,
     salsa,
     semiparametric,
+    tasks,
     universum,
     weighted,
 )
@@ -83,6 +84,7 @@ EXPERIMENTS = {
     "manifold": Experiment(
         "RDA+: manifolds identified while learning", manifold.run, manifold.ABSENT
     ),
+    "tasks": Experiment("Many tasks: conjoint analysis, schools", tasks.run, tasks.ABSENT),
     "clustering": Experiment(
         "Stochastic k-means with sparse centres", clustering.run, clustering.ABSENT
     ),
@@ -97,11 +99,12 @@ HEAD = """\
 
 Our results beside those printed in three PhD theses: V. Jumutc's (KU Leuven, 2016), chapters 2 to
 5; N. Djuric's (Temple University, 2014), chapters 2 to 6; S. Lee's (University of
-Wisconsin-Madison), chapters 2 to 5. This file is written by `make reproduce` (`python -m
-reproduction`); `--runs 50` repeats the published number of splits where a section does not set a
-limit of its own, `--only NAME` renews some sections and keeps the others. Every section ends with
-the options, the versions and the day of its run (sections without a day are older than that
-custom), and with the published rows that it lacks.
+Wisconsin-Madison), chapters 2 to 5; and in H. Yang, I. King and M. Lyu's tutorial on sparse
+learning. This file is written by `make reproduce` (`python -m reproduction`); `--runs 50` repeats
+the published number of splits where a section does not set a limit of its own, `--only NAME` renews
+some sections and keeps the others. Every section ends with the options, the versions and the day of
+its run (sections without a day are older than that custom), and with the published rows that it
+lacks.
 
 What is common to the first: features z-scored by the training rows; first class (or the one named)
 against the rest; T updates on rows drawn with replacement; the last iterate, no averaging. As in

@@ -88,7 +88,7 @@ class _DenseLayout(Rows):
         return self.X.size
 
     def taken(self, order: np.ndarray) -> Any:
-        return self.X[order].astype(np.float64)
+        return np.take(self.X, order, axis=0).astype(np.float64, copy=False)
 
     def fetch(self, i):
         d = self.X.shape[1]
@@ -133,7 +133,7 @@ class _SparseLayout(Rows):
     def taken(self, order: np.ndarray) -> Any:
         indices, indptr = (p.view(_SIGNED[p.itemsize]) for p in (self.indices, self.indptr))
         X = csr_matrix((self.data, indices, indptr), shape=self.shape)
-        return X[order].astype(np.float64)
+        return X[order].astype(np.float64, copy=False)
 
     def fetch(self, i):
         k, stop = self.indptr[i], self.indptr[i + 1]

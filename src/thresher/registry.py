@@ -256,6 +256,7 @@ class LearnerEntry:
     contestants : its entries in a race; feature maps bring theirs
     losses : names of the losses that it learns with, by task; empty: all of the task
     partly : whether it learns from rows without labels too, which others refuse
+    needs : an option of a training that it is for; the wizard does not offer it without
 
     Examples
     --------
@@ -270,6 +271,7 @@ class LearnerEntry:
     contestants: tuple[Contestant, ...] = ()
     losses: dict[str, tuple[str, ...]] = field(default_factory=dict)
     partly: bool = False
+    needs: str = ""
 
 
 class Learners(Mapping[str, LearnerEntry]):
@@ -424,6 +426,7 @@ LEARNERS = Learners({
         "Leave the target of the others blank. Best with up to some hundred features.",
         {"classification": "thresher.estimators.few_labels.SemiSupervisedClassifier"},
         losses={"classification": ("least_squares",)},
+        partly=True,
     ),
     "semiparametric": LearnerEntry(
         "functions with readable coefficients beside a kernel machine",
@@ -440,6 +443,16 @@ LEARNERS = Learners({
         {"classification": "thresher.estimators.universum.UniversumClassifier"},
         losses={"classification": ("hinge",)},
         partly=True,
+    ),
+    "multitask": LearnerEntry(
+        "a linear function for each of many tasks, learned together",
+        "A linear function for each task that a column names (people, schools, sensors), with "
+        "features that matter to all of them.",
+        {
+            "regression": "thresher.estimators.multitask.MultiTaskRegressor",
+            "classification": "thresher.estimators.multitask.MultiTaskClassifier",
+        },
+        needs="task_column",
     ),
     "novelty": LearnerEntry(
         "classes, and rows that belong to none",

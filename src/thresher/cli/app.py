@@ -88,6 +88,11 @@ def train(
     weight: Annotated[
         str | None, typer.Option(help="Column of row weights.", rich_help_panel=_COLUMNS)
     ] = None,
+    task_column: Annotated[
+        str | None, typer.Option(help="Column that names the task of each row (school, person): a "
+                                 "linear function for each, learned together.",
+                                 rich_help_panel=_COLUMNS)
+    ] = None,
     ignore: Annotated[
         list[str], typer.Option(help="Column to leave out (again for more).",
                                 rich_help_panel=_COLUMNS)
@@ -243,11 +248,15 @@ def train(
     begun = time.perf_counter()  # imports count
     from thresher.cli import train as work
 
+    kinds = work.column_types(types)
+    if task_column is not None:
+        found = work.by_tasks({"task_column": task_column, "learner": learner, "types": kinds})
+        learner, kinds = found["learner"], found["types"]
     learner, task = LEARNERS.agreed(learner, task)
     columns: dict[str, Any] = {
         "target": target, "weight": weight, "ignore": ignore, "task": task, "missing": missing,
         "outlier_label": outlier_label,
-        "max_categories": max_categories, "hash_bits": hash_bits, "types": work.column_types(types),
+        "max_categories": max_categories, "hash_bits": hash_bits, "types": kinds,
         "cache": cache, "irrelevant": irrelevant,
     }  # fmt: skip
     params = {
@@ -266,6 +275,7 @@ def train(
         passes=passes, holdout=holdout, memory=o.parse_size(memory), scan=scan, seed=seed,
         checkpoint=checkpoint, resume=resume, begun=begun, tune=tune, criterion=criterion,
         search=search, cv=o.parse_value(folds), study=study, cluster=cluster, shards=shards,
+        task_column=task_column,
     )  # fmt: skip
 
 

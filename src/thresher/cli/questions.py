@@ -246,6 +246,8 @@ def _learners(talk: Talk) -> list[Choice]:
     loss, out = talk.answers.get("loss"), []
     for name, entry in LEARNERS.items():
         own = entry.losses.get(talk.task, ())
+        if entry.needs:
+            continue
         if talk.task in entry.estimators and (not own or loss is None or loss in own):
             out.append(Choice(name, entry.advice))
     return out

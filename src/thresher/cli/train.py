@@ -15,8 +15,9 @@ from thresher.data import DataSet, open_data
 from thresher.registry import LEARNERS
 from thresher.training import Model, Progress, Training, run
 from thresher.training.checkpoint import checkpoint_path
+from thresher.training.session import by_tasks
 
-__all__ = ["column_types", "train"]
+__all__ = ["by_tasks", "column_types", "train"]
 
 INTERRUPTED = 130
 _STOPPING = "stopping at the next good place"

@@ -82,12 +82,13 @@ class Wishes:
         if wish is None:
             return None, None
         kind, _, bits = wish.partition(":")
-        if kind not in KINDS or (bits and (kind != "hashed" or not bits.isdigit())):
+        numbered = kind in ("hashed", "category") and bits.isdigit()
+        if kind not in KINDS or (bits and not numbered):
             raise ValueError(
                 f"column {name!r}: unknown type {wish!r}, choose one of {', '.join(KINDS)} "
-                "(hashed:18 for 2^18 features)"
+                "(hashed:18 for 2^18 features, category:1000 for up to 1000 values)"
             )
-        if bits and not 1 <= int(bits) <= MOST_BITS:
+        if kind == "hashed" and bits and not 1 <= int(bits) <= MOST_BITS:
             raise ValueError(f"column {name!r}: hashing takes 1 .. 26 bits, got {bits}")
         return kind, int(bits) if bits else None
 
@@ -200,7 +201,7 @@ def _column(name: str, array: pa.Array, wishes: Wishes, nulls: Sequence[str], fi
     counts = _counts(array)
     if wish is None and _identifies(array, counts):
         return Column(name, "ignored", note="nearly every value is different: an identifier?")
-    kept = counts[: wishes.max_categories]
+    kept = counts[: max(bits, 1) if bits is not None else wishes.max_categories]
     note = f"the {len(kept)} most frequent of {len(counts)}" if len(kept) < len(counts) else ""
     # Sorted, so that the order in which values happen to appear leaves no trace.
     values = tuple(sorted(word for word, _ in kept))

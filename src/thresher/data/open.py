@@ -81,7 +81,8 @@ def open_data(
     ignore : collection of str, default=()
         Columns to leave out.
     types : dict or None, default=None
-        What columns are: ``{"zip": "category", "city": "hashed:18", "day": "date"}``.
+        What columns are: ``{"zip": "category", "city": "hashed:18", "day": "date"}``;
+        "category:1000" keeps up to 1000 values apart.
     task : {"classification", "regression", "novelty"} or None, default=None
         None: by the target's values.
     classes : sequence, default=()

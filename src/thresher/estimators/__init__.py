@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         MultipleKernelClassifier,
         MultipleKernelRegressor,
     )
+    from thresher.estimators.multitask import MultiTaskClassifier, MultiTaskRegressor
     from thresher.estimators.novelty import NoveltyClassifier
     from thresher.estimators.one_class import OneClassMachine
     from thresher.estimators.plane_clustering import PlaneClustering
@@ -40,6 +41,8 @@ _HOME = {
     "LinearClassifier": "linear",
     "LinearRegressor": "linear",
     "MultiHyperplaneClassifier": "hyperplanes",
+    "MultiTaskClassifier": "multitask",
+    "MultiTaskRegressor": "multitask",
     "MultipleKernelClassifier": "multiple_kernels",
     "MultipleKernelRegressor": "multiple_kernels",
     "NoveltyClassifier": "novelty",
@@ -66,6 +69,8 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "MultiHyperplaneClassifier",
+    "MultiTaskClassifier",
+    "MultiTaskRegressor",
     "MultipleKernelClassifier",
     "MultipleKernelRegressor",
     "NoveltyClassifier",

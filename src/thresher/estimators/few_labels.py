@@ -14,7 +14,12 @@ from thresher._scores import best_class
 from thresher._seed import seed_from
 from thresher.dimensions import Float
 from thresher.estimators import input
-from thresher.estimators._partly_labelled import UNLABELLED, checked_partly
+from thresher.estimators._partly_labelled import (
+    UNLABELLED,
+    checked_partly,
+    from_targets,
+    partly_coded,
+)
 from thresher.estimators.base import SEVERITY
 from thresher.estimators.calibration import calibrate
 from thresher.estimators.classifier import Classifier
@@ -141,6 +146,7 @@ class SemiSupervisedClassifier(Classifier):
     True
     """
 
+    partly_labelled = True
     record = (*Classifier.record, "kernel_")
     optional_record = (*Classifier.optional_record, "cv_error_", "cv_results_")
     alpha_per_row = False  # C is one label's
@@ -260,6 +266,9 @@ class SemiSupervisedClassifier(Classifier):
 
     # ------------------------------------------------------------ the fit
 
+    def labelled_rows(self, y: np.ndarray) -> np.ndarray:
+        return partly_coded(y)[1] >= 0
+
     @clean_interrupts()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from all rows, of which some have labels.
@@ -278,8 +287,7 @@ class SemiSupervisedClassifier(Classifier):
 
     def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
         """Learn from checked rows and targets as readers code them, NaN for rows without labels."""
-        codes = np.where(np.isnan(y), UNLABELLED, y).astype(np.int64)
-        return self.fit_codes(X, codes, classes, weight)
+        return self.fit_codes(X, from_targets(y), classes, weight)
 
     def fit_codes(
         self, X: Any, codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | None = None

@@ -45,6 +45,7 @@ from thresher.functions.flat_planes import FlatPlanes
 from thresher.functions.kernel_sum import KernelSum
 from thresher.functions.linear import LinearFunction
 from thresher.functions.mapped import MappedFunction
+from thresher.functions.own_task import OwnTask
 from thresher.functions.planes import Planes
 from thresher.functions.rejecting import Rejecting
 from thresher.functions.semiparametric import SemiparametricFunction
@@ -67,6 +68,7 @@ __all__ = [
     "Link",
     "LowRankSpread",
     "MappedFunction",
+    "OwnTask",
     "Planes",
     "Rejecting",
     "SemiparametricFunction",

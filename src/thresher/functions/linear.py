@@ -12,6 +12,7 @@ from thresher.functions.units import Units
 
 __all__ = ["LinearFunction"]
 
+_BLOCK = 8192  # rows whose own weights are looked up at a time
 _HUGE = 1e30  # no data in sane units needs weights beyond it: they are on their way to overflow
 
 
@@ -84,6 +85,29 @@ class LinearFunction(NamedTuple):
     def scores(self, X: Any) -> np.ndarray:
         scores = X @ (self.coef.T if self.coef.ndim == 2 else self.coef[:, None])
         return (scores.toarray() if hasattr(scores, "toarray") else scores) + self.intercept
+
+    def own_scores(self, X: Any, outputs: np.ndarray) -> np.ndarray:
+        """(rows,): of each row the score of one output, by its number; -1 stands for the mean of
+        all outputs.  Costs the elements of the rows, however many outputs there are."""
+        outputs = np.asarray(outputs)
+        shown = np.empty(X.shape[0])
+        for start in range(0, X.shape[0], _BLOCK):
+            part = slice(start, start + _BLOCK)
+            shown[part] = self._own_block(X[part], outputs[part])
+        new = np.flatnonzero(outputs < 0)
+        if new.size:
+            mean = np.asarray(self.coef.mean(axis=0)).reshape(-1)
+            shown[new] = X[new] @ mean + float(np.mean(self.intercept))
+        return shown
+
+    def _own_block(self, X: Any, outputs: np.ndarray) -> np.ndarray:
+        bias = np.asarray(self.intercept)[outputs]
+        if not hasattr(X, "indptr"):
+            return np.einsum("ij,ij->i", X, dense(self.coef[outputs])) + bias
+        counts = np.diff(X.indptr)
+        rows = np.repeat(np.arange(X.shape[0]), counts)
+        weights = np.asarray(self.coef[np.repeat(outputs, counts), X.indices]).reshape(-1)
+        return np.bincount(rows, X.data * weights, X.shape[0]) + bias
 
     def describe(self) -> str:
         return f"{self.size:,} non-zero weights"

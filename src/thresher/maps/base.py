@@ -258,8 +258,13 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the map from the rows of X; y is used by landmarks that follow the targets."""
+        """Learn the map from the rows of X; y is used by landmarks that follow the targets.
+
+        Of targets with several columns, those of many tasks, no map takes notice.
+        """
         X = self.checked(X, reset=True)
+        if np.ndim(y) == 2 and np.shape(y)[1] > 1 and len(y) == X.shape[0]:
+            y = None
         if y is not None:
             y = check_array(y, ensure_2d=False, dtype=None).ravel()
             if y.size != X.shape[0]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -12,7 +12,27 @@ from numba import njit
 from thresher._terms import Term
 from thresher.penalties.membership import Features
 
-__all__ = ["Penalty", "check_strength", "check_weights", "sign", "strengthened", "weights_misfit"]
+__all__ = [
+    "Penalty", "RowLevels", "check_strength", "check_weights", "sign", "strengthened",
+    "weights_misfit",
+]  # fmt: skip
+
+
+class RowLevels(NamedTuple):
+    r"""A penalty of weights W, (features, outputs), that acts on the rows of W and on its entries.
+
+    .. math:: \psi(W) = \sum_j \Big(\mathrm{rows}_j\,\|W_{j\cdot}\|_2
+              + \mathrm{entries}_j\,\|W_{j\cdot}\|_1\Big) + \tfrac{\mathrm{ridge}}{2}\|W\|^2
+
+    Parameters
+    ----------
+    rows, entries : arrays of shape (n_features,)
+    ridge : float
+    """
+
+    rows: np.ndarray
+    entries: np.ndarray
+    ridge: float
 
 
 @njit(cache=True, nogil=True)
@@ -42,7 +62,7 @@ class Penalty(Term):
     2.5
     """
 
-    plain = Term.plain | {"bound", "emptying", "misfit", "name_of"}
+    plain = Term.plain | {"bound", "emptying", "misfit", "name_of", "row_levels"}
     traits: ClassVar[frozenset[str]] = frozenset()
     #: fields that a search may try, and where (``thresher.dimensions``)
     space: ClassVar[dict[str, Any]] = {}
@@ -77,6 +97,10 @@ class Penalty(Term):
     def misfit(self, n_features: int) -> str:
         """What is wrong with it for so many features; empty if nothing is."""
         return ""
+
+    def row_levels(self, n_features: int) -> RowLevels | None:
+        """For the weights of many tasks: what it is of their rows and entries; None: it is not."""
+        return None
 
     def value(self, w, j):
         raise NotImplementedError

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from thresher.dimensions import Float
-from thresher.penalties.base import Penalty, check_strength, check_weights, sign, weights_misfit
+from thresher.penalties.base import (
+    Penalty,
+    RowLevels,
+    check_strength,
+    check_weights,
+    sign,
+    weights_misfit,
+)
 
 __all__ = ["L1", "L2", "Box", "ElasticNet", "WeightedL1", "WeightedL2"]
 
@@ -53,6 +60,9 @@ class L2(Penalty):
     def subgrad(self, w, j):
         return self.strength * w
 
+    def row_levels(self, n_features: int) -> RowLevels:
+        return RowLevels(np.zeros(n_features), np.zeros(n_features), self.strength)
+
 
 @dataclass(frozen=True)
 class L1(Penalty):
@@ -86,6 +96,9 @@ class L1(Penalty):
 
     def subgrad(self, w, j):
         return self.strength * sign(w)
+
+    def row_levels(self, n_features: int) -> RowLevels:
+        return RowLevels(np.zeros(n_features), np.full(n_features, self.strength), 0.0)
 
 
 @dataclass(frozen=True)
@@ -130,6 +143,10 @@ class ElasticNet(Penalty):
 
     def subgrad(self, w, j):
         return self.strength * (self.l1_ratio * sign(w) + (1.0 - self.l1_ratio) * w)
+
+    def row_levels(self, n_features: int) -> RowLevels:
+        entries = np.full(n_features, self.strength * self.l1_ratio)
+        return RowLevels(np.zeros(n_features), entries, self.ridge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +231,9 @@ class WeightedL1(Penalty):
 
     def subgrad(self, w, j):
         return self.strength * self.weights[j] * sign(w)
+
+    def row_levels(self, n_features: int) -> RowLevels:
+        return RowLevels(np.zeros(n_features), self.strength * self.weights, 0.0)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thresher.dimensions import Float
-from thresher.penalties.base import check_strength
-from thresher.penalties.blocks import GroupPenalty, block_norm
+from thresher.penalties.base import RowLevels, check_strength
+from thresher.penalties.blocks import GroupPenalty, block_norm, block_weights
 
 __all__ = ["GroupL2", "SparseGroupL2", "lp_value"]
 
@@ -70,6 +70,16 @@ class _Weighted(GroupPenalty):
 
     def weight(self, group):
         return self.strength * (1.0 - self.elastic) * self.factors[group]
+
+    def row_levels(self, n_features: int) -> RowLevels | None:
+        """With every feature a group by itself, shared by all outputs."""
+        if not self.is_bound or self.overlaps or self.n_groups != n_features:
+            return None
+        rows, entries = block_weights(self)[self.groups], self._entry_levels()[self.groups]
+        return RowLevels(rows, entries, self.ridge)
+
+    def _entry_levels(self) -> np.ndarray:
+        return np.zeros(self.n_groups)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -201,6 +211,9 @@ class SparseGroupL2(_Weighted):
 
     def threshold(self, group):
         return self.strength * (1.0 - self.elastic) * self.thresholds[group]
+
+    def _entry_levels(self) -> np.ndarray:
+        return self.strength * (1.0 - self.elastic) * self.thresholds
 
     def value_block(self, w, group):
         square, total = 0.0, 0.0

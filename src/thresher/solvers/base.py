@@ -32,7 +32,8 @@ __all__ = [
     "precisions",
 ]
 
-TARGETS = ("classes", "matrix", "none")
+TARGETS = ("classes", "matrix", "pairs", "none")
+_OF_TASKS = ("matrix", "pairs")
 
 State = Any  # a NamedTuple of arrays and counters, one type per solver
 
@@ -100,11 +101,15 @@ class Problem:
         planned passes get.
     outputs : int, default=1
         Functions to learn.
-    targets : {"classes", "matrix", "none"}, default="classes"
+    targets : {"classes", "matrix", "pairs", "none"}, default="classes"
         "classes": of one output, real numbers (-1 and +1 for two classes); of several, class
         numbers, and one model is learned for each class against the rest.  "matrix": real numbers,
-        (rows, outputs), and one regression for each column.  "none": nobody looks at targets; the
-        rows are grouped into ``outputs`` clusters.
+        (rows, outputs), and one function for each column, a *task*; NaN: the task has none for this
+        row.  "pairs": (rows, 2), the task of each row and its number; losses are then summed over
+        *rounds* of as many rows as there are tasks.  "none": nobody looks at targets; the rows are
+        grouped into ``outputs`` clusters.
+    task_weight : array of shape (outputs,) or None, default=None
+        Factors of the losses of each task, of a matrix or of pairs; None: one.
 
     Examples
     --------
@@ -130,6 +135,12 @@ class Problem:
     tol: float | None = None
     outputs: int = 1
     targets: str = "classes"
+    task_weight: Any = None
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether each output has targets of its own."""
+        return self.targets in _OF_TASKS
 
     @property
     def ridge(self) -> float:
@@ -344,7 +355,7 @@ class Solver:
 
     def learns_jointly(self, problem: Problem) -> bool:
         """Whether one state learns all outputs, rather than one for each class against the rest."""
-        return problem.outputs == 1 or self.joint or problem.penalty.shared
+        return problem.outputs == 1 or self.joint or problem.penalty.shared or problem.has_tasks
 
     @property
     def no_merger(self) -> str:
@@ -526,7 +537,8 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
     if misfit:
         raise ValueError(misfit)
     _check_targets(solver, problem)
-    if problem.penalty.shared and problem.outputs > 1 and not solver.joins_blocks:
+    joined = problem.penalty.shared and problem.outputs > 1 and not problem.has_tasks
+    if joined and not solver.joins_blocks:
         able = [name for name, cls in SOLVERS.items() if cls.joins_blocks]
         raise ValueError(
             f"solver {type(solver).__name__} learns each class by itself, so that groups cannot be "

@@ -22,6 +22,7 @@ from thresher.solvers._joint import feature_major, joint_loss
 from thresher.solvers.base import Chunk, Near, Problem, Record, Result, Solver, Status
 from thresher.solvers.manifold_tracker import ManifoldTracker
 from thresher.solvers.stream import Facts, Stream, Streams, signs
+from thresher.solvers.tasks import are_equal, task_loss, task_penalty
 
 __all__ = [
     "Event",
@@ -100,7 +101,8 @@ def whole(rows: Rows, y: np.ndarray, weight: np.ndarray | None = None) -> Chunk:
     n = rows.shape[0]
     with np.errstate(over="ignore"):
         y = np.ascontiguousarray(y, dtype=rows.dtype)
-    if not np.all(np.isfinite(y)):
+    sound = np.isfinite(y) if y.ndim == 1 else ~np.isinf(y)  # of a matrix NaN is a hole
+    if not np.all(sound):
         raise ValueError(f"targets too large for {rows.dtype} rows: scale them or use float64 rows")
     if weight is None:
         return Chunk(rows, y, np.broadcast_to(np.float64(1.0), (n,)), np.arange(n, dtype=np.uint32))
@@ -227,6 +229,8 @@ def _should_have_weights(problem: Problem, chunk: Chunk, status: Status) -> bool
     """
     if not chunk.order.size or status in (Status.INTERRUPTED, Status.OUT_OF_TIME, Status.MAX_ITER):
         return False
+    if problem.has_tasks:
+        return not problem.fit_intercept or not are_equal(problem, chunk)
     return not problem.fit_intercept or bool(np.ptp(chunk.y[chunk.order]) > 0.0)
 
 
@@ -355,9 +359,14 @@ def _mean_loss(rows, y, weight, order, loss, w, bias):
 
 
 def mean_loss(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: Any) -> float:
-    """Weighted mean of the loss over the rows that ``chunk.order`` names (summed over outputs)."""
+    """Weighted mean of the loss over the rows that ``chunk.order`` names (summed over outputs).
+
+    Of tasks as ``tasks.py`` has it.
+    """
     rows, y, weight, order = chunk
-    if problem.outputs > 1 or problem.targets == "matrix":
+    if problem.has_tasks:
+        return task_loss(problem, chunk, coef, intercept)
+    if problem.outputs > 1:
         bias = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
         table = feature_major(np.atleast_2d(coef))
         return float(joint_loss(rows, y, weight, order, problem.loss, table, bias))
@@ -366,6 +375,8 @@ def mean_loss(problem: Problem, chunk: Chunk, coef: np.ndarray, intercept: Any) 
 
 def penalty_value(problem: Problem, coef: np.ndarray) -> float:
     """The penalty of the weights, summed over outputs unless it joins them."""
+    if problem.has_tasks and problem.penalty.row_levels(problem.n_features) is not None:
+        return task_penalty(problem, np.atleast_2d(coef))
     if problem.penalty.shared and coef.ndim == 2 and coef.shape[0] > 1:
         return evaluate(problem.penalty, coef)
     return sum(evaluate(problem.penalty, w) for w in np.atleast_2d(coef))

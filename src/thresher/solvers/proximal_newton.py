@@ -3,7 +3,7 @@ r"""Proximal Newton on a growing working set: the exact sparse model of a smooth
 .. math:: \min_{w,b}\ \operatorname{mean}_i\,\ell(y_i, w\cdot x_i + b) + \psi(w)
 
 with any penalty psi over coordinates, or over groups of them (``_block_newton.py``), that has a
-proximal map.  Each iteration
+proximal map; many tasks are in ``_task_newton.py``.  Each iteration
 
 1. takes the full gradient g, one pass over the rows;
 2. puts into the working set A the non-zero weights and the coordinates that a proximal gradient
@@ -33,10 +33,17 @@ from thresher.functions import LinearFunction
 from thresher.penalties.blocks import folded, split
 from thresher.solvers._block_newton import block_step
 from thresher.solvers._dense_columns import step_by_dense_columns
+from thresher.solvers._task_newton import (
+    TaskNewtonState,
+    start_tasks,
+    step_tasks,
+    weights_of_tasks,
+)
 from thresher.solvers._working_set import Model, is_dense, model_of, step_by_columns, step_by_matrix
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 from thresher.solvers.driver import penalty_value
 from thresher.solvers.newton import derivatives, floor_of, predict, shifted_loss
+from thresher.solvers.tasks import levels_of
 
 __all__ = ["ProximalNewton"]
 
@@ -120,24 +127,35 @@ class ProximalNewton(Solver):
     default_penalty = "l1"
     streaming = False
     default_passes = 200
+    target_kinds = frozenset({"classes", "matrix", "pairs"})
 
     def check(self, problem: Problem) -> None:
         if self.first < 1 or self.largest < self.first:
             raise ValueError("ProximalNewton: needs 1 <= first <= largest")
+        if problem.has_tasks:
+            levels_of(problem)
 
-    def init(self, problem: Problem, chunk: Chunk | None = None) -> ProximalNewtonState:
+    def init(
+        self, problem: Problem, chunk: Chunk | None = None
+    ) -> ProximalNewtonState | TaskNewtonState:
         assert chunk is not None
+        if problem.has_tasks:
+            return start_tasks(problem, chunk, self.largest)
         size = problem.penalty.order.size if _grouped(problem) else problem.n_features  # type: ignore[attr-defined]
         w, p = np.zeros(size), np.zeros(chunk.size)
         return ProximalNewtonState(w, 0.0, p, 0, math.inf, floor_of(problem, chunk))
 
-    def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> ProximalNewtonState:
+    def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> ProximalNewtonState | None:
+        if problem.has_tasks:
+            return None
         w, p = near.coef.astype(np.float64), np.zeros(chunk.size)
         predict(chunk.rows, chunk.order, w, near.intercept, p)
         w = split(problem.penalty, w) if _grouped(problem) else w  # type: ignore[arg-type]
         return ProximalNewtonState(w, near.intercept, p, 0, math.inf, floor_of(problem, chunk))
 
-    def update(self, problem: Problem, s: ProximalNewtonState, chunk: Chunk) -> ProximalNewtonState:
+    def update(self, problem: Problem, s: Any, chunk: Chunk) -> Any:
+        if problem.has_tasks:
+            return step_tasks(problem, chunk, s, self.first, self.largest)
         if _grouped(problem):
             return self._block_update(problem, s, chunk)
         rows, y, weight, order = chunk
@@ -219,11 +237,11 @@ class ProximalNewton(Solver):
             return chunk.order
         return np.sort(generator(problem.seed, 6, s.step).choice(chunk.order, enough))
 
-    def finish(self, problem: Problem, state: ProximalNewtonState) -> LinearFunction:
+    def finish(self, problem: Problem, state: Any) -> LinearFunction:
+        if problem.has_tasks:
+            return weights_of_tasks(problem, state)
         w = folded(problem.penalty, state.w) if _grouped(problem) else state.w  # type: ignore[arg-type]
         return LinearFunction(w.astype(problem.dtype), state.bias)
 
-    def residual(
-        self, problem: Problem, state: ProximalNewtonState, before: Any, after: Any
-    ) -> float:
+    def residual(self, problem: Problem, state: Any, before: Any, after: Any) -> float:
         return state.residual_

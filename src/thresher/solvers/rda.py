@@ -11,13 +11,13 @@ S. Lee's thesis, chapter 2; V. Jumutc's thesis, section 4.1.
 
 Only the gradient sum is stored and weights are worked out when a row asks for them: an update
 costs O(non-zeros of the batch) with any penalty that has a proximal map.  Penalties over groups are
-in a file of their own, ``_block_rda.py``.
+in a file of their own, ``_block_rda.py``, and so are many tasks, ``_task_rda.py``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,12 +35,15 @@ from thresher.solvers._block_rda import (
 )
 from thresher.solvers._states import combined, present
 from thresher.solvers._targets import are_signs, with_origin, with_origin_of_stream
+from thresher.solvers._task_rda import task_averaging, task_start, task_sums, task_weights
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.pegasos import mean_sqnorm
+from thresher.solvers.tasks import levels_of, mean_target
 
 __all__ = ["RDA", "AdaptiveRDA", "with_gamma"]
 
 _RARER = 250  # rows of the rarer class that gamma is chosen on
+_SAMPLE, _ROUNDS = 0.04, 4  # of many tasks: share of the rows, and rows of each task at least
 
 
 class DualState(NamedTuple):
@@ -132,9 +135,13 @@ def with_gamma(solver: Solver, problem: Problem, chunk: Chunk, scale: float) -> 
     the rows, and it is small.
     """
     gammas = [scale * m for m in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)]
+    candidates = driver.variants(solver, "gamma", gammas)
+    if problem.has_tasks:  # some rows of each
+        rounds = 1 if problem.targets == "matrix" else problem.outputs
+        share = max(_SAMPLE, _ROUNDS * rounds / max(chunk.order.size, 1))
+        return driver.best_on_sample(candidates, problem, chunk, share)
     # Of few rows of a rare class nothing is learned but the other one, best by short steps.
     rarer = _RARER if are_signs(chunk) else 0
-    candidates = driver.variants(solver, "gamma", gammas)
     return driver.best_on_sample(candidates, problem, chunk, rarer=rarer)
 
 
@@ -160,9 +167,15 @@ class _DualAveraging(Solver):
             raise ValueError(f"{name}: gamma must be positive, got {self.gamma}")
         if not self.rho >= 0.0:
             raise ValueError(f"{name}: rho must be at least 0, got {self.rho}")
+        if problem.has_tasks:
+            levels_of(problem)
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
-        solver = with_origin(self, problem, chunk)
+        if problem.has_tasks and self.origin is None:
+            numbers = problem.fit_intercept and "regression" in problem.loss.tasks
+            solver: Any = replace(self, origin=mean_target(problem, chunk) if numbers else 0.0)  # type: ignore[type-var]
+        else:
+            solver = with_origin(self, problem, chunk)
         if self.gamma is not None:
             return solver, problem
         scale = 1.0 if self.adaptive else math.sqrt(mean_sqnorm(chunk) + 1e-12)
@@ -172,12 +185,17 @@ class _DualAveraging(Solver):
         return with_origin_of_stream(self, self.gamma is not None)
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> Any:
+        if problem.has_tasks:
+            return task_start(problem)
         if "grouped" in problem.penalty.traits:
             return block_start(problem, self._terms())
         d = problem.n_features
         return DualState(np.zeros(d), np.zeros(d if self.adaptive else 0), 0.0, 0.0, 0, 0, 0.0)
 
     def update(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
+        if problem.has_tasks:
+            origin = self.origin or 0.0
+            return task_averaging(problem, state, chunk, self._terms(), self.batch, origin)
         if "grouped" in problem.penalty.traits:
             origin = self.origin or 0.0
             return block_averaging(problem, state, chunk, self._terms(), self.batch, origin)
@@ -187,6 +205,8 @@ class _DualAveraging(Solver):
         ))  # fmt: skip
 
     def finish(self, problem: Problem, state: Any) -> LinearFunction:
+        if problem.has_tasks:
+            return LinearFunction(*task_weights(problem, state, self._terms(), self.origin or 0.0))
         if "grouped" in problem.penalty.traits:
             origin = self.origin or 0.0
             return LinearFunction(*block_weights(problem, state, self._terms(), origin))
@@ -212,6 +232,8 @@ class _DualAveraging(Solver):
         """
         states, shares = present(states, weights)
         merged = combined(states, base, shares, self.sum_fields) if states else self.copy(base)
+        if problem.has_tasks:
+            return task_sums(problem, merged)
         return block_norms(problem, merged) if "grouped" in problem.penalty.traits else merged
 
 
@@ -226,7 +248,7 @@ class RDA(_DualAveraging):
         ||gradient|| / ||solution||.  None: chosen on a sample of the rows.
     rho : float, default=0.0
         Extra soft-threshold of the proximal term; more zeros early on ("enhanced" l1-RDA, and
-        DA-ESGL with ``SparseGroupL2``).
+        DA-ESGL with ``SparseGroupL2``).  Of many tasks beta grows with their rounds.
     growth : {"root", "log"}, default="root"
         "log" is for a strongly convex penalty such as the elastic net.
     batch : int, default=1
@@ -247,6 +269,7 @@ class RDA(_DualAveraging):
 
     gamma: float | None = None
     rho: float = 0.0
+    target_kinds = frozenset({"classes", "matrix", "pairs"})
     space = {"gamma": Float(0.01, 100.0, log=True)}
     growth: str = "root"
     batch: int = 1

@@ -74,7 +74,7 @@ def is_no_better(
     excused : bool, default=False
         The strength of the penalty was asked for: it may be what keeps a model near a constant.
     """
-    if not chunk.order.size or problem.targets == "matrix":
+    if not chunk.order.size or problem.has_tasks:
         return False
     sample = _sampled(problem, chunk)
     classes = problem.outputs > 1 or bool(np.all(np.abs(sample.y) == 1.0))

@@ -41,6 +41,7 @@ __all__ = ["Progress", "Training", "run", "train"]
 MEMORY = 1 << 30
 _LATE = 1.05  # times the budget, at which the last fit ends wherever it is
 _HELD_BYTES, _MOST_HELD = 32 << 20, 100_000
+_MOST_TASKS = "category:1000000"
 
 
 class Progress(NamedTuple):
@@ -63,7 +64,8 @@ class Training:
     Parameters
     ----------
     params, learner, budget, prefer, passes, holdout, memory, scan, seed, checkpoint, model, resume,
-    tune, criterion, search, cv, study, cluster, shards, on_progress : as in :func:`train`
+    tune, criterion, search, cv, study, cluster, shards, task_column, on_progress : as in
+        :func:`train`
     on_workers : told once who the workers are and where their dashboard is
     terms : classes of the user's own that a checkpoint may name
     stop : asked now and then; True ends the training at the next good place
@@ -89,6 +91,7 @@ class Training:
     study: str | os.PathLike[str] | None = None
     cluster: Any = None
     shards: int | None = None
+    task_column: str | None = None
     on_progress: Callable[[Progress], None] | None = None
     on_workers: Callable[[str], None] | None = None
     terms: tuple[type, ...] = ()
@@ -171,6 +174,10 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     shards : int or None, default=None
         Parts that workers learn from side by side, merged after every pass; None: by the size of
         the files.  The model depends on it, and not on the number of workers.
+    task_column : str or None, default=None
+        The column that names the task of each row: a linear function for each task is learned
+        (learner "multitask"), from rows in memory.  Tasks must be among the first rows that a
+        schema is read off; others get the mean over the tasks.
     on_progress : callable or None, default=None
         Called with a :class:`Progress` now and then.
     on_workers : callable or None, default=None
@@ -193,6 +200,7 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     """
     begun = time.perf_counter()
     own = {f.name for f in fields(Training)} - {"begun"}
+    options |= by_tasks(options)
     learner, task = LEARNERS.agreed(options.get("learner"), options.get("task"))
     options = {**options, "learner": learner}
     if task is not None and not isinstance(data, DataSet):
@@ -208,6 +216,20 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     if how.model is not None:
         trained.save(how.model)
     return trained
+
+
+def by_tasks(options: dict[str, Any]) -> dict[str, Any]:
+    """What a column of tasks means for reading and learning."""
+    column = options.get("task_column")
+    if column is None:
+        return {}
+    learner = options.get("learner") or "multitask"
+    if not LEARNERS[learner].needs:
+        raise ValueError(f"task_column is for learner='multitask', not for {learner!r}")
+    types = dict(options.get("types") or {})
+    if not str(types.get(column, "category")).startswith("category"):
+        raise ValueError(f"the task column {column!r} must be a category, not {types[column]!r}")
+    return {"learner": learner, "types": {**types, column: types.get(column, _MOST_TASKS)}}
 
 
 def _check_reading(reading: dict[str, Any], own: set[str], opened: bool) -> None:
@@ -524,6 +546,8 @@ def _estimator(schema: Schema, task: str, how: Training) -> Any:
     if schema.target is not None and schema.target.outlier is not None:
         params |= _outliers(params, schema.target.outlier)
     params.setdefault("scale", schema.is_table or schema.layout == "dense")
+    if how.task_column is not None:
+        params["task_columns"] = _task_columns(schema, how.task_column)
     estimator.set_params(**params)
     estimator.name_features(schema.feature_names())
     _bind_groups(estimator, schema)
@@ -555,6 +579,18 @@ def _irrelevant(schema: Schema, params: dict[str, Any], estimator: Any) -> dict[
     if "irrelevant" not in estimator.get_params(deep=False):
         raise ValueError(f"{type(estimator).__name__} does not learn from irrelevant rows")
     return {"irrelevant": marker}
+
+
+def _task_columns(schema: Schema, name: str) -> tuple[int, int]:
+    """The features that the column of tasks becomes."""
+    column, first = schema.column(name), 0
+    if not schema.is_table or column.kind != "category":
+        raise ValueError(f"the task column {name!r} is no category, but {column.describe()}")
+    for other in schema.features:
+        if other.name == name:
+            break
+        first += other.width
+    return first, first + column.width
 
 
 def _bind_groups(estimator: Any, schema: Schema) -> None:

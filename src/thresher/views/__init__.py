@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from thresher.views.charts.layout import plot_layout
     from thresher.views.charts.matching import plot_matching
     from thresher.views.charts.normals import plot_normals
+    from thresher.views.charts.task_weights import plot_task_weights
     from thresher.views.explorer.explore import explore, plot_ordering
     from thresher.views.explorer.widget import explorer_widget
     from thresher.views.report.build import write_report
@@ -27,11 +28,13 @@ _HOME = {
     "plot_matching": "charts.matching",
     "plot_normals": "charts.normals",
     "plot_ordering": "explorer.explore",
+    "plot_task_weights": "charts.task_weights",
     "write_report": "report.build",
 }
 
 __all__ = ["explore", "explorer_widget", "plot_boundary", "plot_kernels", "plot_layout",
-           "plot_matching", "plot_normals", "plot_ordering", "write_report"]  # fmt: skip
+           "plot_matching", "plot_normals", "plot_ordering", "plot_task_weights",
+           "write_report"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

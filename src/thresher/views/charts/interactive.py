@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thresher.views.charts.shapes import Bars, Chart, Heatmap, Line, Parallel, Picture, Points
-from thresher.views.charts.style import GREY, OKABE_ITO, needed, style
+from thresher.views.charts.style import GREY, OKABE_ITO, lightened, needed, style
 
 __all__ = ["drawn", "embedded"]
 
@@ -56,8 +56,7 @@ def _figure(chart: Chart) -> Any:
         if isinstance(layer, Bars):
             ranges["y_range"] = list(reversed(_unique(layer.names)))
         elif isinstance(layer, Heatmap):
-            names = _unique(layer.names)
-            ranges |= {"x_range": names, "y_range": names[::-1]}
+            ranges |= {"x_range": _unique(layer.across), "y_range": _unique(layer.names)[::-1]}
     figure = plotting.figure(
         width=WIDE if chart.wide else NARROW, height=chart.height, **ranges,
         x_axis_type="log" if chart.log_x else "auto", y_axis_type="log" if chart.log_y else "auto",
@@ -152,14 +151,14 @@ def _bars(figure: Any, layer: Bars) -> None:
 
 
 def _heatmap(figure: Any, layer: Heatmap) -> None:
-    names = _unique(layer.names)
-    k = len(names)
-    x, y = names * k, [name for name in names for _ in range(k)]
+    names, across = _unique(layer.names), _unique(layer.across)
+    k = len(across)
+    x, y = across * len(names), [name for name in names for _ in range(k)]
     shares = layer.shares.ravel()
     colours = [_shade(s) for s in shares]
     made = figure.rect(x, y, width=1, height=1, fill_color=colours, line_color="white")
     texts = [text for row in layer.texts for text in row]
-    ink = ["white" if s > 0.5 else "black" for s in shares]
+    ink = ["white" if abs(s) > 0.5 else "black" for s in shares]
     size = "10pt" if k <= 6 else "8pt"
     figure.text(x, y, texts, text_color=ink, text_align="center", text_baseline="middle",
                 text_font_size=size)  # fmt: skip
@@ -170,9 +169,8 @@ def _heatmap(figure: Any, layer: Heatmap) -> None:
 
 
 def _shade(share: float) -> str:
-    """White to Okabe and Ito's blue."""
-    ends = ((255, 0), (255, 0x72), (255, 0xB2))
-    return "#" + "".join(f"{round(a + (b - a) * float(share)):02x}" for a, b in ends)
+    """White to Okabe and Ito's blue, or to their vermilion below zero."""
+    return lightened(OKABE_ITO[0 if share >= 0.0 else 1], 1.0 - abs(float(share)))
 
 
 def _parallel(figure: Any, layer: Parallel) -> None:

@@ -50,12 +50,21 @@ class Bars:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """A square of shares (colour) with a text in each cell; ``sides`` are rows and columns."""
+    """Shares (colour, below zero another one) with a text in each cell.
+
+    ``sides`` are rows and columns; ``columns`` are named as ``names`` unless they are given.
+    """
 
     names: Sequence[str]
     shares: np.ndarray
     texts: list[list[str]]
     sides: tuple[str, str] = ("truth", "prediction")
+    columns: Sequence[str] | None = None
+
+    @property
+    def across(self) -> Sequence[str]:
+        """Names of the columns."""
+        return self.names if self.columns is None else self.columns
 
 
 @dataclass(frozen=True)

@@ -183,15 +183,15 @@ def _bars(ax: Any, layer: Bars) -> None:
 
 def _heatmap(ax: Any, layer: Heatmap) -> None:
     colours = needed("matplotlib.colors")
-    ramp = colours.LinearSegmentedColormap.from_list("blue", ["white", OKABE_ITO[0]])
-    ax.imshow(layer.shares, cmap=ramp, vmin=0.0, vmax=1.0, aspect="auto")
-    place = np.arange(len(layer.names))
-    names = [_plain(str(n)[:20]) for n in layer.names]
-    ax.set_xticks(place, names, size=8, rotation=45 if len(names) > 5 else 0)
-    ax.set_yticks(place, names, size=8)
+    ends = [OKABE_ITO[1], "white", OKABE_ITO[0]]
+    ramp = colours.LinearSegmentedColormap.from_list("signed", ends)
+    ax.imshow(layer.shares, cmap=ramp, vmin=-1.0, vmax=1.0, aspect="auto")
+    names, across = ([_plain(str(n)[:20]) for n in side] for side in (layer.names, layer.across))
+    ax.set_xticks(np.arange(len(across)), across, size=8, rotation=45 if len(across) > 5 else 0)
+    ax.set_yticks(np.arange(len(names)), names, size=8)
     for i, row in enumerate(layer.texts):
         for j, text in enumerate(row):
-            ink = "white" if layer.shares[i, j] > 0.5 else "black"
+            ink = "white" if abs(layer.shares[i, j]) > 0.5 else "black"
             ax.text(j, i, text, color=ink, ha="center", va="center", size=8)
 
 

@@ -1,0 +1,141 @@
+"""Claim: the multi-task lasso in at most 0.3 of scikit-learn's time, and a stream with 10,000 tasks
+at no less than a third of the rows a second of a single-task one.
+
+*Batch*: generated rows, ten features that matter to all tasks, a tenth and three hundredths of the
+strength that leaves nothing; both estimators' ``fit``, with intercepts.  CPU seconds of one BLAS
+thread, the second call, of the cheapest tolerance that comes within 1e-4 of the lowest objective
+that anybody found.
+
+*Stream*: rows of 20 dense features, each of one task, in random order, in memory, in chunks of
+50,000 by ``partial_fit`` with its step size given, CPU seconds after a first chunk.  The
+single-task streams learn one function of all rows: dual averaging with l1, and the default of a
+linear stream, averaged SGD.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.linear_model import MultiTaskLasso
+from threadpoolctl import threadpool_limits
+
+from benchmarks.measure import busy, seconds, table, timed
+from thresher import LinearRegressor, MultiTaskRegressor
+from thresher.solvers import RDA
+
+NEAR = 1e-4
+TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8)
+ROWS, TASKS, FEATURES, CHUNK = 1_000_000, 10_000, 20, 50_000
+
+
+def run(names: list[str] | None = None) -> str:
+    with threadpool_limits(1):
+        return "\n\n".join([(__doc__ or "").strip(), busy(), _batch(), _stream()])
+
+
+# ---------------------------------------------------------------- batch
+
+
+class Case(NamedTuple):
+    name: str
+    X: np.ndarray
+    Y: np.ndarray
+    alpha: float
+
+    def objective(self, model: Any) -> float:
+        errors = self.Y - self.X @ model.coef_.T - model.intercept_
+        norms = np.linalg.norm(model.coef_, axis=0)
+        return 0.5 * float(np.sum(errors**2)) / len(errors) + self.alpha * float(norms.sum())
+
+
+def _cases() -> list[Case]:
+    rng, out = np.random.default_rng(0), []
+    for n, d, tasks in ((20_000, 100, 20), (1_000, 500, 50), (300, 5_000, 20), (100, 14, 180)):
+        X = rng.normal(size=(n, d))
+        X[:, 1:] = 0.8 * X[:, 1:] + 0.6 * X[:, :-1]
+        W = np.zeros((d, tasks))
+        W[rng.choice(d, 10, replace=False)] = rng.normal(size=(10, tasks))
+        Y = X @ W + 2.0 * rng.normal(size=(n, tasks)) + 3.0
+        centred = X - X.mean(axis=0)
+        most = float(np.max(np.linalg.norm(centred.T @ (Y - Y.mean(axis=0)), axis=1))) / n
+        name = f"{n:,} x {d:,}, {tasks} tasks"
+        out += [Case(f"{name}, {share} of most", X, Y, share * most) for share in (0.1, 0.03)]
+    return out
+
+
+def _cheapest(case: Case, made: Callable[[float], Any], goal: float | None) -> tuple[float, float]:
+    """CPU seconds and objective of the loosest tolerance that is near enough."""
+    found = (np.inf, np.inf)
+    for tol in TOLERANCES:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = timed(lambda tol=tol: made(tol).fit(case.X, case.Y), repeats=2)
+        found = (result.warm, case.objective(result.result))
+        if goal is not None and found[1] <= goal * (1.0 + NEAR):
+            break
+    return found
+
+
+def _batch() -> str:
+    lines = []
+    for case in _cases():
+
+        def ours(tol: float, alpha: float = case.alpha) -> Any:
+            return MultiTaskRegressor(alpha=alpha, tol=tol)
+
+        def peer(tol: float, alpha: float = case.alpha) -> Any:
+            return MultiTaskLasso(alpha=alpha, tol=tol, max_iter=10_000)
+
+        goal = case.objective(ours(1e-12).fit(case.X, case.Y))
+        mine, his = _cheapest(case, ours, goal), _cheapest(case, peer, goal)
+        ratio = mine[0] / his[0]
+        lines.append([case.name, seconds(his[0]), seconds(mine[0]), f"{ratio:.3f}", "0.3",
+                      "yes" if ratio <= 0.3 else "**no**"])  # fmt: skip
+        print("  ".join(map(str, lines[-1])), flush=True)
+    return table(["rows x features", "MultiTaskLasso", "Thresher", "ratio", "target", "met"], lines)
+
+
+# ---------------------------------------------------------------- stream
+
+
+def _stream() -> str:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, FEATURES))
+    task = rng.integers(TASKS, size=ROWS)
+    W = np.zeros((FEATURES, TASKS))
+    W[:5] = 1.0 + 0.5 * rng.normal(size=(5, TASKS))
+    y = np.einsum("ij,ji->i", X, W[:, task]) + rng.normal(size=ROWS)
+    kinds = {
+        "one task, averaged SGD": (LinearRegressor(solver="asgd", random_state=0), False),
+        "one task, dual averaging, l1": (
+            LinearRegressor(solver=RDA(5.0), penalty="l1", alpha=0.01, random_state=0), False),
+    }  # fmt: skip
+    for penalty in ("l1", "group", "sparse_group"):
+        strength = {"l1": 0.05, "group": 2.0, "sparse_group": 1.0}[penalty]
+        more = {"penalty": penalty, "alpha": strength, "solver": RDA(5.0), "random_state": 0}
+        if penalty == "sparse_group":
+            from thresher.penalties import SparseGroupL2
+
+            more["penalty"] = SparseGroupL2(within=0.01)
+        kinds[f"{TASKS:,} tasks, {penalty}"] = (MultiTaskRegressor(**more), True)
+    lines, base = [], 0.0
+    for name, (model, many) in kinds.items():
+        used = 0.0
+        for start in range(0, ROWS, CHUNK):
+            part = slice(start, start + CHUNK)
+            about = {"task": task[part], "tasks": np.arange(TASKS)} if many else {}
+            began = time.process_time()
+            model.partial_fit(X[part], y[part], **about)
+            used += (time.process_time() - began) * (start > 0)
+        pace = (ROWS - CHUNK) / used
+        base = base or pace
+        about = {"task": task[-CHUNK:]} if many else {}
+        score = model.score(X[-CHUNK:], y[-CHUNK:], **about)
+        share = "" if not many else f"{pace / base:.2f}"
+        lines.append([name, f"{pace:,.0f}", share, f"{score:.3f}"])
+        print("  ".join(map(str, lines[-1])), flush=True)
+    return table(["stream", "rows/s", "of averaged SGD's (target 0.33)", "R^2"], lines)
