@@ -7,8 +7,8 @@ thread, the second call, of the cheapest tolerance that comes within 1e-4 of the
 that anybody found.
 
 *Stream*: a million rows of 20 dense features, each of one task, in random order, from a CSV file
-and in memory, in chunks of 50,000 by ``partial_fit`` with its step size given; rows a CPU second (of
-all threads) after a first chunk.  The single-task streams learn one function of all rows: dual
+and in memory, in chunks of 50,000 by ``partial_fit`` with its step size given; rows a CPU second
+(of all threads) after a first chunk.  The single-task streams learn one function of all rows: dual
 averaging with l1, and the default of a linear stream, averaged SGD.
 """
 
