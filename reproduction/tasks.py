@@ -234,7 +234,7 @@ def _strength(
     if made(1.0).penalty == "group":
         strengths = 10.0 * strengths  # norms of 139 weights
     if made(1.0).solver != "auto":
-        strengths = np.geomspace(0.01, 1.0, 7) * strengths[-1]
+        strengths = np.geomspace(1e-4, 1.0, 9) * strengths[-1]
     errors = []
     for alpha in strengths:
         total = 0.0

@@ -97,7 +97,7 @@ def test_own_scores_in_onnx(frame, tmp_path):
     rows[:, [0, 5]] = RNG.normal(size=(6, 2))
     rows[np.arange(4), 1 + np.arange(4)] = 1.0
     write_onnx(tmp_path / "m.onnx", f, dtype="float64")
-    session = runtime.InferenceSession(tmp_path / "m.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
     name = session.get_inputs()[0].name
     found = np.asarray(session.run(None, {name: rows})[0]).reshape(-1)
     np.testing.assert_allclose(found, f.scores(rows)[:, 0], atol=1e-9)

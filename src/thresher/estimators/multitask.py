@@ -193,8 +193,10 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskModel):
         As in ``MultiTaskRegressor``.
     alpha : float or None, default=None
         Strength of the penalty.  None: a hundredth of the strength that would leave an empty model.
-    fit_intercept, scale, balance, new_tasks, least_rows, task_columns, max_iter, tol, order, \
-random_state : as in ``MultiTaskRegressor``
+    fit_intercept, scale, balance, new_tasks, least_rows, task_columns : as in the regressor
+        See ``MultiTaskRegressor``.
+    max_iter, tol, order, random_state : as in the regressor
+        See ``MultiTaskRegressor``.
     verbose : int, default=0
         Print a line after each pass.
     callbacks : list of callables or None, default=None

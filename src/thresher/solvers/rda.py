@@ -179,6 +179,8 @@ class _DualAveraging(Solver):
         if self.gamma is not None:
             return solver, problem
         scale = 1.0 if self.adaptive else math.sqrt(mean_sqnorm(chunk) + 1e-12)
+        if problem.has_tasks:  # of targets that are numbers slopes grow with the rows, too
+            scale = mean_sqnorm(chunk) + (1.0 if problem.fit_intercept else 1e-300)
         return with_gamma(solver, problem, chunk, scale), problem
 
     def for_stream(self, problem: Problem) -> Solver:
