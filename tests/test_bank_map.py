@@ -216,3 +216,12 @@ def test_training_ends_well():
     model = train(X, Y, learner="kernel", params={"map": made(), "loss": "logistic"})
     assert model.estimator.status_ is Status.CONVERGED
     assert model.estimator.chosen_parts()[0][0].endswith("of column 2")
+
+
+@pytest.mark.parametrize("loss", ["logistic", "least_squares"])
+def test_a_search_has_the_groups_of_a_fit(loss):
+    """Features that folds share would not know which kernel they come from."""
+    how = {"map": made(n_components=4), "loss": loss}
+    model = train(X[:150], Y[:150], learner="kernel", params=how, tune=2)
+    assert "grouped" in model.estimator.penalty_.traits
+    assert model.estimator.penalty_.n_groups == 10

@@ -107,13 +107,15 @@ class KernelClassifier(Classifier, KernelModel):
     gamma : float, "median" or None, default=None
         Width of a kernel given by name, exp(-gamma ||x - z||^2) for "rbf"; None and "median": one
         over the median squared distance.  With a Kernel object, None keeps its own.
-    map : {"nystroem", "local", "fourier", "forest", "terms"} or transformer, default="nystroem"
+    map : {"nystroem", "local", "fourier", "bank", "forest", "terms"} or transformer, \
+default="nystroem"
         How rows become features: a name, also one that ``thresher.register`` gave, or an object,
         whose kernel, gamma, n_components and landmarks are then its own affair;
         ``set_params(map__min_leaf=20)`` makes the object of a name.  A forest
         (``thresher.maps.ForestFeatures``) is a kernel of its own, without kernel, gamma and
         landmarks; so are weighted terms (``thresher.maps.TermFeatures``), for rows of counts or
-        weights of words, which have no n_components either.
+        weights of words, which have no n_components either.  A bank (``thresher.BankFeatures``) has
+        many kernels, of which a penalty over groups, its default, chooses.
     n_components : int, "auto" or "sqrt", default="auto"
         Size of the model: landmarks, frequencies or trees.  More is better and slower.  "auto" is
         the map's own choice; "sqrt" is a rule for landmarks, see ``thresher.maps.Nystroem``.
@@ -246,13 +248,15 @@ class KernelRegressor(Regressor, KernelModel):
     gamma : float, "median" or None, default=None
         Width of a kernel given by name, exp(-gamma ||x - z||^2) for "rbf"; None and "median": one
         over the median squared distance.  With a Kernel object, None keeps its own.
-    map : {"nystroem", "local", "fourier", "forest", "terms"} or transformer, default="nystroem"
+    map : {"nystroem", "local", "fourier", "bank", "forest", "terms"} or transformer, \
+default="nystroem"
         How rows become features: a name, also one that ``thresher.register`` gave, or an object,
         whose kernel, gamma, n_components and landmarks are then its own affair;
         ``set_params(map__min_leaf=20)`` makes the object of a name.  A forest
         (``thresher.maps.ForestFeatures``) is a kernel of its own, without kernel, gamma and
         landmarks; so are weighted terms (``thresher.maps.TermFeatures``), for rows of counts or
-        weights of words, which have no n_components either.
+        weights of words, which have no n_components either.  A bank (``thresher.BankFeatures``) has
+        many kernels, of which a penalty over groups, its default, chooses.
     n_components : int, "auto" or "sqrt", default="auto"
         Size of the model: landmarks, frequencies or trees.  More is better and slower.  "auto" is
         the map's own choice; "sqrt" is a rule for landmarks, see ``thresher.maps.Nystroem``.

@@ -105,8 +105,10 @@ class MultipleKernelModel(ExactModel):
         return 20.0 * float(rows) ** 2
 
     def without_stream(self) -> tuple[str, str]:
-        _, instead = super().without_stream()
-        return "the exact machine of many kernels", instead
+        return "the exact machine of many kernels", (
+            "learner='kernel' with map='bank' (landmarks of all kernels, of which a penalty over "
+            "groups chooses)"
+        )
 
     def learn_front(
         self, rows: Any, targets: np.ndarray, weight: np.ndarray | None, moments: Any = None

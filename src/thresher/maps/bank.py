@@ -213,10 +213,6 @@ class BankFeatures(FeatureMap):
     def size(self) -> int:
         return count_nonzero(self.landmarks_)
 
-    @property
-    def serves_all_folds(self) -> bool:
-        return True
-
     def parts(self, names: Any = None) -> list[tuple[str, int]]:
         told = zip(self.kernels_, self.columns_, self.widths_, strict=True)
         return [(described(kernel, cols, names), int(width)) for kernel, cols, width in told]

@@ -156,7 +156,7 @@ def _is_direct(model: KernelModel) -> bool:
         return False
     if model.solver != "auto" and resolve(model.solver, Solver, "solver") != _SOLVER:
         return False
-    penalty = resolve(model.penalty or "l2", Penalty, "penalty", strength=1.0)
+    penalty = resolve(model.named("penalty"), Penalty, "penalty", strength=1.0)
     return _SOLVER.loss_needs <= capabilities(
         resolve(model.loss, Loss, "loss")
     ) and _SOLVER.penalty_needs <= capabilities(penalty)
