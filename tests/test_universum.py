@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from thresher import KernelClassifier, SupportVectorClassifier, UniversumClassifier
+from thresher import SupportVectorClassifier, UniversumClassifier
 from thresher._blanks import IRRELEVANT_TARGET
 from thresher._clock import ending
 from thresher.artifacts.container import VERSION, BadFile
@@ -356,4 +356,3 @@ def test_onnx_gives_the_same_labels(algorithm, tmp_path):
 def test_a_supervised_map_learns_from_labels_only():
     fitted = model(algorithm="mapped", map="forest", n_components=5).fit(X, Y)
     assert np.mean(fitted.predict(X[:100]) == TRUTH[:100]) > 0.7
-    assert KernelClassifier(map="forest", n_components=5, random_state=0).fit(X[KNOWN], Y[KNOWN])
