@@ -59,9 +59,9 @@ REMARKS = """\
 - 3C-SVM is within the published spread (MNIST, τ = 0.1) or above it on all digits, and so are U-SVM
   and S3VM: the published S3VM, near chance, was not tuned for itself.
 - But so is the plain SVM, by 14 to 20 points: with ten labels of each class and a tuned C it needs
-  little of the unlabelled rows. The published SVM's deviation of 11 to 16 points says that its C, or
-  the classes' shares among the labels, were not under control. The published gain of 3C-SVM over
-  the SVM on digits is not found here.
+  little of the unlabelled rows. The published SVM's deviation of 11 to 16 points says that its C,
+  or the classes' shares among the labels, were not under control. The published gain of 3C-SVM
+  over the SVM on digits is not found here.
 - Where nine of ten unlabelled digits are of the two classes, S3VM tuned for itself, self-training
   and label spreading are ahead of 3C-SVM on MNIST: it still takes some for irrelevant.
 - On the toy irrelevant rows do help, most where there are most of them: they show in which

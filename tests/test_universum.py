@@ -246,6 +246,16 @@ def test_bad_input_is_told(y, options, words):
         wrong.fit(rows, labels)
 
 
+def test_a_class_without_labelled_rows_is_named():
+    classes, codes = partly_coded(Y, "none")
+    three = np.append(classes, "west")
+    with pytest.raises(ValueError, match="class 'west' has no labelled row"):
+        model().fit_codes(X, codes, three)
+    weight = np.where(Y == "up", 0.0, 1.0)
+    with pytest.raises(ValueError, match="one class: 'down'"):
+        model().fit(X, Y, sample_weight=weight)
+
+
 def test_there_is_no_stream():
     with pytest.raises(AttributeError) as told:
         model().partial_fit(X, Y)
