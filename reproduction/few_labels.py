@@ -42,10 +42,11 @@ the error is that of *all* rows, labelled ones included, as published. C, the st
 without labels and the width of the kernel are chosen by {FOLDS} folds of the labels
 (`SemiSupervisedClassifier(method, C="cv", unlabelled="cv", gamma="cv")`); ranges were not printed,
 here they are the package's own. {SPLITS} draws for every set (the table says how many were run), in
-place of the 12 published splits of g241c and g241d and of 50 draws for the others. g241c and g241d are drawn
-anew by their description (Chapelle, Schölkopf and Zien, 2006): 1500 rows of 241 features; two isotropic Gaussians
-of unit variance with centres 2.5 apart in a random direction, one a class; or four, of which two
-are 6 apart and the other two, of the other class, each 2.5 from one of those. Columns are methods;
+place of the 12 published splits of g241c and g241d and of 50 draws for the others. g241c and g241d
+are drawn anew by their description (Chapelle, Schölkopf and Zien, 2006): 1500 rows of 241 features;
+two isotropic Gaussians of unit variance with centres 2.5 apart in a random direction, one a
+class; or four, of which two are 6 apart and the other two, of the other class, each 2.5 from one of
+those. Columns are methods;
 "SemiKSC, no bias" is the published system without b, as in the published experiments, where the
 problem is convex; peers are scikit-learn's, with the width (for LabelSpreading also 10
 neighbours in place of a Gaussian), or the C of the logistic regression that trains itself, chosen
