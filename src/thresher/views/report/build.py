@@ -22,6 +22,7 @@ from thresher.views.report.performance import performance
 from thresher.views.report.refits import Fits
 from thresher.views.report.reproduce import reproduce
 from thresher.views.report.section import Section
+from thresher.views.report.tasks import weights_by_task
 from thresher.views.report.trials import tried
 
 __all__ = ["sections_of", "write_report"]
@@ -130,7 +131,7 @@ def sections_of(
         summary(found), data(found), ordered(found), tried(model.training), winner(found),
         performance(found),
         weights(found, fits() if fits is not None and model.has_weights else None),
-        learning(found, fits), costs(found), reproduce(model),
+        weights_by_task(found), learning(found, fits), costs(found), reproduce(model),
     ]  # fmt: skip
     return [section for section in sections if section is not None]
 
