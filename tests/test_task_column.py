@@ -14,6 +14,7 @@ from thresher.artifacts.container import BadFile
 from thresher.cli.app import app
 from thresher.estimators.saving import from_document, to_document
 from thresher.functions import OwnTask
+from thresher.views import write_report
 
 RNG = np.random.default_rng(0)
 N, SCHOOLS = 400, 5
@@ -45,6 +46,10 @@ def test_the_model_of_a_file_is_that_of_its_rows(frame, tmp_path):
     again = load_model(tmp_path / "m.thresher")
     np.testing.assert_array_equal(again.predict(frame), found)
     assert again.evaluate(path)["r2"] > 0.99
+    sections = write_report(again, html=tmp_path / "r.html", quick=True, static=True)
+    (chart,) = next(section for section in sections if section.key == "tasks").charts
+    assert chart.layers[0].shares.shape == (2, SCHOOLS)
+    assert list(chart.layers[0].names) == ["a", "b"]
     new = frame.assign(school=77)
     mean = rows @ plain.coef_.mean(axis=0) + plain.intercept_.mean()
     np.testing.assert_allclose(again.predict(new), mean, atol=1e-5)

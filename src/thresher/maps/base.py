@@ -263,8 +263,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Of targets with several columns, those of many tasks, no map takes notice.
         """
         X = self.checked(X, reset=True)
-        if np.ndim(y) == 2 and np.shape(y)[1] > 1 and len(y) == X.shape[0]:
-            y = None
+        if y is not None:  # of many tasks some targets may be missing
+            y = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False)
+            y = None if y.ndim == 2 and y.shape[1] > 1 and y.shape[0] == X.shape[0] else y
         if y is not None:
             y = check_array(y, ensure_2d=False, dtype=None).ravel()
             if y.size != X.shape[0]:

@@ -23,6 +23,7 @@ from thresher.views.report.performance import performance
 from thresher.views.report.refits import Fits
 from thresher.views.report.reproduce import reproduce
 from thresher.views.report.section import Section
+from thresher.views.report.tasks import weights_by_task
 from thresher.views.report.trials import tried
 
 __all__ = ["sections_of", "write_report"]
@@ -131,7 +132,8 @@ def sections_of(
         summary(found), data(found), ordered(found), tried(model.training), winner(found),
         performance(found),
         weights(found, fits() if fits is not None and model.has_weights else None),
-        chosen(found), learning(found, fits), costs(found), reproduce(model),
+        chosen(found), weights_by_task(found), learning(found, fits), costs(found),
+        reproduce(model),
     ]  # fmt: skip
     return [section for section in sections if section is not None]
 
