@@ -117,7 +117,8 @@ def shown(name: str, found: Found) -> str:
             ours = np.array(found[method, share])
             theirs = f" ({printed[k]})" if printed else ""
             p = _p(found, method, share)
-            cells.append(f"**{ours.mean():.1f}** ± {ours.std():.1f}{theirs}{p}")
+            spread = f" ± {ours.std():.1f}" if ours.size > 1 else ""
+            cells.append(f"**{ours.mean():.1f}**{spread}{theirs}{p}")
         rows.append(cells)
     count = len(next(iter(found.values())))
     runs = "one run" if count == 1 else f"{count} runs"
