@@ -27,6 +27,7 @@ from reproduction import (  # noqa: E402
     clustering,
     confidence,
     cuts,
+    few_labels,
     fixed_size,
     hyperplanes,
     manifold,
@@ -81,6 +82,7 @@ EXPERIMENTS = {
     "clustering": Experiment(
         "Stochastic k-means with sparse centres", clustering.run, clustering.ABSENT
     ),
+    "few_labels": Experiment("Few labels", few_labels.run, few_labels.ABSENT),
     "orderings": Experiment("Orders of rows", orderings.run, orderings.ABSENT),
     "annealing": Experiment(
         "Coupled annealing: as published, ours, and TPE", annealing.run, annealing.ABSENT
@@ -89,14 +91,13 @@ EXPERIMENTS = {
 HEAD = """\
 # Reproduction of published results
 
-Our results beside those printed in three PhD theses: V. Jumutc's (KU Leuven, 2016), section 2.1
-and chapters 3 to 5; N. Djuric's (Temple University, 2014), chapters 2 to 6; S. Lee's (University of
+Our results beside those printed in three PhD theses: V. Jumutc's (KU Leuven, 2016), chapters 2 to
+5; N. Djuric's (Temple University, 2014), chapters 2 to 6; S. Lee's (University of
 Wisconsin-Madison), chapters 2 to 5. This file is written by `make reproduce` (`python -m
 reproduction`); `--runs 50` repeats the published number of splits where a section does not set a
 limit of its own, `--only NAME` renews some sections and keeps the others. Every section ends with
 the options, the versions and the day of its run (sections without a day are older than that
-custom), and with the published rows that it lacks. Other chapters of the theses are about methods
-that the package does not have (semi-supervised clustering), and are not reproduced.
+custom), and with the published rows that it lacks.
 
 What is common to the first: features z-scored by the training rows; first class (or the one named)
 against the rest; T updates on rows drawn with replacement; the last iterate, no averaging. As in

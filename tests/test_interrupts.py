@@ -25,6 +25,7 @@ from thresher import (
     LinearClassifier,
     MultiHyperplaneClassifier,
     SemiparametricRegressor,
+    SemiSupervisedClassifier,
     SupportVectorClassifier,
     UniversumClassifier,
     cli,
@@ -40,7 +41,7 @@ from thresher.solvers import driver
 INTERRUPTED = 130
 LEARNERS = [
     "linear", "joint", "kernel", "forest", "budgeted", "svm", "hyperplanes", "confidence",
-    "semiparametric", "universum",
+    "semiparametric", "few_labels", "universum",
 ]  # fmt: skip
 
 
@@ -178,6 +179,7 @@ def one_of(learner):
         "hyperplanes": MultiHyperplaneClassifier(max_iter=2, random_state=0),
         "confidence": ConfidenceClassifier(max_iter=2, random_state=0),
         "semiparametric": SemiparametricRegressor("linear", algorithm="pdsg", random_state=0),
+        "few_labels": SemiSupervisedClassifier("lap_svm", n_components=50, random_state=0),
         "universum": UniversumClassifier(algorithm="linear", random_state=0),
     }[learner]
 

@@ -406,6 +406,13 @@ LEARNERS = Learners({
         },
         losses={"classification": ("squared_hinge",), "regression": ("least_squares",)},
     ),
+    "few_labels": LearnerEntry(
+        "classes of many rows of which few have labels",
+        "Classes of many rows of which few have labels: rows that hang together belong together. "
+        "Leave the target of the others blank. Best with up to some hundred features.",
+        {"classification": "thresher.estimators.few_labels.SemiSupervisedClassifier"},
+        losses={"classification": ("least_squares",)},
+    ),
     "semiparametric": LearnerEntry(
         "functions with readable coefficients beside a kernel machine",
         "Functions of your choice with coefficients that can be read, and a kernel machine for "

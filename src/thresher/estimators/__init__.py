@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thresher.estimators.budgeted import BudgetedClassifier, BudgetedRegressor
     from thresher.estimators.confidence import ConfidenceClassifier, ConfidenceRegressor
+    from thresher.estimators.few_labels import SemiSupervisedClassifier
     from thresher.estimators.hyperplanes import MultiHyperplaneClassifier
     from thresher.estimators.kernel import KernelClassifier, KernelRegressor
     from thresher.estimators.kmeans import StochasticKMeans
@@ -39,6 +40,7 @@ _HOME = {
     "OneClassMachine": "one_class",
     "PlaneClustering": "plane_clustering",
     "KernelSpectralClustering": "spectral",
+    "SemiSupervisedClassifier": "few_labels",
     "SemiparametricRegressor": "semiparametric",
     "StochasticKMeans": "kmeans",
     "SupportVectorClassifier": "support",
@@ -61,6 +63,7 @@ __all__ = [
     "NoveltyClassifier",
     "OneClassMachine",
     "PlaneClustering",
+    "SemiSupervisedClassifier",
     "SemiparametricRegressor",
     "StochasticKMeans",
     "SupportVectorClassifier",

@@ -267,6 +267,10 @@ class Classifier(ClassifierMixin, Learner):
         weight = None if weight is None else weight[known]
         self.calibrator_ = calibration.calibrate(scores, codes[known], weight, method)
 
+    def expected_outputs(self) -> int:
+        """Outputs of a function for ``classes_``."""
+        return 1 if self.classes_.size == 2 else int(self.classes_.size)
+
     def check_targets(self) -> None:
         """ValueError for classes, read from a file, that do not fit the function."""
         classes = self.classes_
@@ -274,7 +278,7 @@ class Classifier(ClassifierMixin, Learner):
         require(known and classes.dtype.kind in "biufUO", "classes_ must be numbers or strings")
         require(classes.size >= 2, "a classifier needs at least two classes")
         require(np.all(classes[:-1] < classes[1:]), "classes_ must be sorted and distinct")
-        expected, outputs = 1 if classes.size == 2 else int(classes.size), self.function_.outputs
+        expected, outputs = self.expected_outputs(), self.function_.outputs
         text = f"{classes.size} classes need {expected} rows of coef_, got {outputs}"
         require(outputs == expected, text)
         self._check_calibrate()
