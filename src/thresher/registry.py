@@ -412,6 +412,7 @@ LEARNERS = Learners({
         "Leave the target of the others blank. Best with up to some hundred features.",
         {"classification": "thresher.estimators.few_labels.SemiSupervisedClassifier"},
         losses={"classification": ("least_squares",)},
+        partly=True,
     ),
     "semiparametric": LearnerEntry(
         "functions with readable coefficients beside a kernel machine",

@@ -14,7 +14,12 @@ from thresher._scores import best_class
 from thresher._seed import seed_from
 from thresher.dimensions import Float
 from thresher.estimators import input
-from thresher.estimators._partly_labelled import UNLABELLED, checked_partly
+from thresher.estimators._partly_labelled import (
+    UNLABELLED,
+    checked_partly,
+    from_targets,
+    partly_coded,
+)
 from thresher.estimators.base import SEVERITY
 from thresher.estimators.calibration import calibrate
 from thresher.estimators.classifier import Classifier
@@ -143,6 +148,7 @@ class SemiSupervisedClassifier(Classifier):
 
     record = (*Classifier.record, "kernel_")
     optional_record = (*Classifier.optional_record, "cv_error_", "cv_results_")
+    partly_labelled = True
     alpha_per_row = False  # C is one label's
 
     def __init__(
@@ -272,14 +278,12 @@ class SemiSupervisedClassifier(Classifier):
             Weight k means the same as the row k times.
         """
         self.check_options()
-        input.refuse_infinite(y)
         X, codes, classes = checked_partly(self, X, y)
         return self.fit_codes(X, codes, classes, input.check_weight(sample_weight, X))
 
     def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
-        """Learn from checked rows and targets as readers code them, NaN for rows without labels."""
-        codes = np.where(np.isnan(y), UNLABELLED, y).astype(np.int64)
-        return self.fit_codes(X, codes, classes, weight)
+        """Learn from checked rows and targets as readers code them."""
+        return self.fit_codes(X, from_targets(y), classes, weight)
 
     def fit_codes(
         self, X: Any, codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | None = None
@@ -298,6 +302,9 @@ class SemiSupervisedClassifier(Classifier):
         labelled[known] = full[known] if factors is None else factors
         self._fit(input.to_rows(X), codes, full, labelled)
         return self
+
+    def labelled_rows(self, y: np.ndarray) -> np.ndarray:
+        return partly_coded(y)[1] != UNLABELLED
 
     def coded(self, codes: np.ndarray) -> tuple[np.ndarray, int]:
         k = int(self.classes_.size)
