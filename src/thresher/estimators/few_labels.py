@@ -23,27 +23,20 @@ from thresher.estimators._partly_labelled import (
 from thresher.estimators.base import SEVERITY
 from thresher.estimators.calibration import calibrate
 from thresher.estimators.classifier import Classifier
-from thresher.estimators.label_fit import ExactSpace, Found, LandmarkSpace, warn_of_lonely_rows
-from thresher.estimators.label_folds import Labels, best_trial, hidden_scores
-from thresher.estimators.neighbours import neighbour_laplacian
+from thresher.estimators.label_fit import Found, warn_of_lonely_rows
+from thresher.estimators.label_folds import Labels, hidden_scores
+from thresher.estimators.label_search import LabelSearch
 from thresher.estimators.spaces import kernel_dimensions
 from thresher.estimators.support_fit import Watch
 from thresher.functions.base import require
 from thresher.kernels import Kernel
-from thresher.kernels.width import resolve_kernel
-from thresher.maps.nystroem import Nystroem
 from thresher.penalties import L2
 from thresher.registry import resolve
 from thresher.solvers import Problem, Status, driver
-from thresher.solvers.dual import DualEvent
 from thresher.solvers.label_machines import METHODS, LabelMachine
 from thresher.solvers.stream import Stream
 
 __all__ = ["SemiSupervisedClassifier"]
-
-_WIDTHS = (0.25, 1.0, 4.0, 16.0)  # times the median's, to choose among
-_MANY = 20_000  # rows beyond which no neighbours are sought unless asked for
-_CS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # to choose among
 
 
 class SemiSupervisedClassifier(Classifier):
@@ -328,7 +321,8 @@ class SemiSupervisedClassifier(Classifier):
         targets, outputs = self.coded(codes[known])
         labels = Labels(known, codes[known], targets, outputs, labelled[known])
         with np.errstate(over="ignore", invalid="ignore"):
-            found, tried, watch = self._chosen(X, weight, labels)
+            watch = Watch(self)
+            found, tried = LabelSearch(self, self._machine(), watch).run(X, weight, labels)
             function = found.space.function_of(found.bent, found.trial, units)
         if not function.is_finite():
             raise ArithmeticError("the model overflows: scale the features or lower C")
@@ -363,71 +357,6 @@ class SemiSupervisedClassifier(Classifier):
         warn_of_lonely_rows(found.space, type(self).__name__, kept.size)
         if SEVERITY.index(status) >= SEVERITY.index(Status.MAX_ITER):
             self._warn(status)
-
-    def _chosen(
-        self, X: Any, weight: np.ndarray, labels: Labels
-    ) -> tuple[Found, list[dict[str, Any]], Watch]:
-        """The best setting for labels that are hidden in turn, or the only one."""
-        watch, machine = Watch(self), self._machine()
-        tell = watch.monitor(None)
-        strengths = machine.strengths if self.unlabelled == "cv" else (machine.unlabelled,)
-        choosing = "cv" in (self.C, self.unlabelled, self.gamma)
-        Cs = _CS if self.C == "cv" else (machine.C,)
-        seed, n = seed_from(self.random_state), X.shape[0]
-        folds = labels.folds(self.folds, seed, self.classes_) if choosing else []
-        best: Found | None = None
-        tried: list[dict[str, Any]] = []
-        laplacian = self._laplacian(X) if machine.uses_graph else None
-        for gamma in self._gammas(X):
-            space = self._space(X, gamma, weight, labels, machine.centres)
-            for strength in strengths:
-                own = dataclasses.replace(machine, unlabelled=strength)
-                bent = own.bend(space.inner, labels.outputs, laplacian)
-                trial = best_trial(own, Cs, bent, labels, folds)
-                tried += [{"gamma": gamma, **row} for row in trial.told]
-                if best is None or trial.rank < best.trial.rank:
-                    best = Found(space, bent, trial)
-                told = DualEvent(len(tried), trial.error or 0.0, 0.0, n, labels.weight)
-                if (tell is not None and tell(told) is not None) or watch.is_over():
-                    return best, tried, watch
-        assert best is not None
-        return best, tried, watch
-
-    def _gammas(self, X: Any) -> list[Any]:
-        if self.gamma != "cv":
-            return [self.gamma]
-        middle = resolve_kernel(self.kernel, "median", X, seed_from(self.random_state))
-        return [factor * middle.gamma for factor in _WIDTHS]  # type: ignore[attr-defined]
-
-    def _laplacian(self, X: Any) -> Any:
-        near = self.n_neighbors
-        if near == "auto":
-            near = 10 if X.shape[0] <= _MANY else None
-        return None if near is None else neighbour_laplacian(X, int(near))
-
-    def _space(
-        self, X: Any, gamma: Any, weight: np.ndarray, labels: Labels, centres: bool
-    ) -> ExactSpace | LandmarkSpace:
-        n, seed = X.shape[0], seed_from(self.random_state)
-        fits = 16.0 * n * n <= self.memory
-        if self.n_components == "full" and not fits:
-            raise ValueError(
-                f"n_components='full' of {n:,} rows needs {16 * n * n:,} bytes for two kernel "
-                "matrices: raise memory to that, or ask for landmarks"
-            )
-        plain = isinstance(self.n_components, str) and self.n_components in ("auto", "full")
-        if plain and fits and isinstance(self.landmarks, str):
-            kernel = resolve_kernel(self.kernel, gamma, X, seed)
-            made: Any = ExactSpace.of(kernel, X, weight, labels)
-        else:
-            map_ = Nystroem(
-                self.n_components, kernel=self.kernel, gamma=gamma, landmarks=self.landmarks,
-                random_state=seed,
-            )  # fmt: skip
-            made = LandmarkSpace.of(map_.learn(X), X, weight, labels, self.memory)
-        if centres:
-            made.inner.centre()
-        return made
 
     # ------------------------------------------------------------ use
 
