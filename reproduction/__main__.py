@@ -93,9 +93,11 @@ HEAD = """\
 
 Our results beside those printed in three PhD theses: V. Jumutc's (KU Leuven, 2016), chapters 2 to
 5; N. Djuric's (Temple University, 2014), chapters 2 to 6; S. Lee's (University of
-Wisconsin-Madison), chapters 2 to 5. This file is written by `make reproduce` (`python -m
-reproduction`); `--runs 50` repeats the published number of splits where a section does not set a
-limit of its own, `--only NAME` renews some sections and keeps the others. Every section ends with
+Wisconsin-Madison), chapters 2 to 5; and in the tutorial "Machine Learning: Kernel, Sparsity,
+Online, and Future Perspectives" of H. Yang, I. King and M. Lyu (2012). This file is written by
+`make reproduce` (`python -m reproduction`); `--runs 50` repeats the published number of splits
+where a section does not set a limit of its own, `--only NAME` renews some sections and keeps the
+others. Every section ends with
 the options, the versions and the day of its run (sections without a day are older than that
 custom), and with the published rows that it lacks.
 

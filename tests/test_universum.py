@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from thresher import KernelClassifier, SupportVectorClassifier, UniversumClassifier
+from thresher import SupportVectorClassifier, UniversumClassifier
 from thresher._blanks import IRRELEVANT_TARGET
 from thresher._clock import ending
 from thresher.artifacts.container import VERSION, BadFile
@@ -246,6 +246,16 @@ def test_bad_input_is_told(y, options, words):
         wrong.fit(rows, labels)
 
 
+def test_a_class_without_labelled_rows_is_named():
+    classes, codes = partly_coded(Y, "none")
+    three = np.append(classes, "west")
+    with pytest.raises(ValueError, match="class 'west' has no labelled row"):
+        model().fit_codes(X, codes, three)
+    weight = np.where(Y == "up", 0.0, 1.0)
+    with pytest.raises(ValueError, match="one class: 'down'"):
+        model().fit(X, Y, sample_weight=weight)
+
+
 def test_there_is_no_stream():
     with pytest.raises(AttributeError) as told:
         model().partial_fit(X, Y)
@@ -356,4 +366,3 @@ def test_onnx_gives_the_same_labels(algorithm, tmp_path):
 def test_a_supervised_map_learns_from_labels_only():
     fitted = model(algorithm="mapped", map="forest", n_components=5).fit(X, Y)
     assert np.mean(fitted.predict(X[:100]) == TRUTH[:100]) > 0.7
-    assert KernelClassifier(map="forest", n_components=5, random_state=0).fit(X[KNOWN], Y[KNOWN])

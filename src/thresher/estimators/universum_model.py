@@ -136,6 +136,13 @@ class UniversumModel(Classifier, MapModel):
                 "all rows are unlabelled or irrelevant: give some rows of each class their label"
             )
         super().check_codes(codes[known], classes, None if weight is None else weight[known])
+        counted = codes[known] if weight is None else codes[known & (weight > 0.0)]
+        empty = np.flatnonzero(np.bincount(counted, minlength=classes.size) == 0)
+        if empty.size:
+            raise ValueError(
+                f"the class {classes[empty[0]].item()!r} has no labelled row: label one, or leave "
+                "it out of the classes"
+            )
 
     def labelled_rows(self, y: np.ndarray) -> np.ndarray:
         return partly_coded(y, self.irrelevant)[1] >= 0
