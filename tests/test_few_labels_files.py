@@ -5,8 +5,16 @@ import pytest
 from sklearn.datasets import make_blobs, make_moons
 
 from test_hostile_files import rewritten
-from thresher import SemiSupervisedClassifier, load_model, save_model, train
+from thresher import (
+    DataError,
+    SemiSupervisedClassifier,
+    TunedClassifier,
+    load_model,
+    save_model,
+    train,
+)
 from thresher.artifacts.container import BadFile
+from thresher.cli.questions import QUESTIONS, Talk
 from thresher.solvers.label_machines import METHODS
 
 MOONS, HALVES = make_moons(200, noise=0.06, random_state=0)
@@ -105,3 +113,59 @@ def test_commands(thresher, tmp_path):
     code, _, err = thresher("train", table, "-t", "side", "-m", path, "--memory", "1K", *options)
     assert code != 0
     assert "a sample of the rows without labels" in err
+
+
+@pytest.fixture
+def blank_table(tmp_path):
+    """Every eighth row of the moons has a label."""
+    table = tmp_path / "few.csv"
+    sides = np.where(np.arange(200) % 8 == 0, np.where(HALVES == 1, "up", "down"), "")
+    rows = zip(MOONS.tolist(), sides, strict=True)
+    table.write_text("a,b,side\n" + "".join(f"{a:.3f},{b:.3f},{side}\n" for (a, b), side in rows))
+    return table
+
+
+def test_empty_targets_of_a_file_are_rows_without_labels(thresher, blank_table, tmp_path):
+    path = tmp_path / "m.thresher"
+    options = ["--learner", "few_labels", "--set", "gamma=5", "--holdout", "0"]
+    code, out, err = thresher("train", blank_table, "-t", "side", "-m", path, *options)
+    assert code == 0, err
+    assert "200 learned from" in (out + err).replace("\n", " ")
+    model = load_model(path)
+    assert model.training["unlabelled_rows"] == 175
+    code, out, err = thresher("predict", path, blank_table)
+    assert np.mean((np.array(out.split()[-200:]) == "up") == HALVES) > 0.97
+    assert model.evaluate(str(blank_table))["error"] < 0.05
+
+
+def test_tuning_on_a_file_learns_from_all_rows(blank_table):
+    how = {"learner": "few_labels", "target": "side", "tune": 3, "seed": 0, "holdout": 0.0}
+    model = train(str(blank_table), **how)
+    assert model.training["tuning"] is not None
+    assert model.training["unlabelled_rows"] == 175
+    tuned = TunedClassifier(
+        SemiSupervisedClassifier(random_state=0), n_trials=3, cv=3, random_state=0
+    )
+    tuned.fit(MOONS, np.where(np.arange(200) % 8 == 0, HALVES, np.nan))
+    assert tuned.score(MOONS, HALVES) > 0.8
+
+
+def test_no_label_in_a_file(tmp_path):
+    table = tmp_path / "none.csv"
+    table.write_text("a,b,side\n" + "".join(f"{a:.3f},{b:.3f},\n" for a, b in MOONS.tolist()))
+    with pytest.raises(DataError, match="the target column 'side' is empty"):
+        train(str(table), learner="few_labels", target="side")
+    table.write_text("a,b,side\n" + "1,2,up\n" * 5 + "1,3,\n" * 20)
+    with pytest.raises(ValueError, match="one class only, 'up'"):
+        train(str(table), learner="few_labels", target="side")
+
+
+def test_the_wizard_asks_only_those_who_know_rows_of_no_class(blank_table):
+    talk = Talk([str(blank_table)], {})
+    talk.answers.update({"target": "side", "task": "classification", "budget": "none"})
+    question = next(q for q in QUESTIONS if q.key == "irrelevant")
+    asked = {}
+    for learner in ("linear", "few_labels", "universum"):
+        talk.answers["learner"] = learner
+        asked[learner] = bool(question.asked(talk))
+    assert asked == {"linear": False, "few_labels": False, "universum": True}

@@ -253,6 +253,14 @@ def _learners(talk: Talk) -> list[Choice]:
     return out
 
 
+def _takes_no_class(talk: Talk) -> bool:
+    """Whether the learner has a use for rows of no class."""
+    learner = talk.answers["learner"]
+    if not LEARNERS[learner].partly:
+        return False
+    return "irrelevant" in LEARNERS.estimator(learner, talk.answers["task"])().get_params()
+
+
 def _no_class(talk: Talk) -> list[Choice]:
     target = talk.data.schema.target
     listed = () if target is None else target.classes[:_MOST_LISTED]
@@ -455,7 +463,7 @@ QUESTIONS = (
         "Rows that are known to belong to no class say where the boundary may lie; rows without a "
         "label have an empty cell, and nothing needs to be said about them.",
         "none, if no row is known to be of no class", _no_class, lambda talk: NOTHING,
-        asked=lambda talk: _chooses(talk) and LEARNERS[talk.answers["learner"]].partly,
+        asked=lambda talk: _chooses(talk) and _takes_no_class(talk),
         open_ended=True,
     ),
     Question(

@@ -139,9 +139,9 @@ class SemiSupervisedClassifier(Classifier):
     True
     """
 
-    partly_labelled = True
     record = (*Classifier.record, "kernel_")
     optional_record = (*Classifier.optional_record, "cv_error_", "cv_results_")
+    partly_labelled = True
     alpha_per_row = False  # C is one label's
 
     def __init__(
@@ -259,9 +259,6 @@ class SemiSupervisedClassifier(Classifier):
 
     # ------------------------------------------------------------ the fit
 
-    def labelled_rows(self, y: np.ndarray) -> np.ndarray:
-        return partly_coded(y)[1] >= 0
-
     @clean_interrupts()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from all rows, of which some have labels.
@@ -274,12 +271,11 @@ class SemiSupervisedClassifier(Classifier):
             Weight k means the same as the row k times.
         """
         self.check_options()
-        input.refuse_infinite(y)
         X, codes, classes = checked_partly(self, X, y)
         return self.fit_codes(X, codes, classes, input.check_weight(sample_weight, X))
 
     def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
-        """Learn from checked rows and targets as readers code them, NaN for rows without labels."""
+        """Learn from checked rows and targets as readers code them."""
         return self.fit_codes(X, from_targets(y), classes, weight)
 
     def fit_codes(
@@ -299,6 +295,9 @@ class SemiSupervisedClassifier(Classifier):
         labelled[known] = full[known] if factors is None else factors
         self._fit(input.to_rows(X), codes, full, labelled)
         return self
+
+    def labelled_rows(self, y: np.ndarray) -> np.ndarray:
+        return partly_coded(y)[1] != UNLABELLED
 
     def coded(self, codes: np.ndarray) -> tuple[np.ndarray, int]:
         k = int(self.classes_.size)

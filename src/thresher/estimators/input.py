@@ -22,7 +22,6 @@ __all__ = [
     "matrix_of",
     "refuse_far_rows",
     "refuse_huge",
-    "refuse_infinite",
     "refuse_overflow",
     "stacked",
     "to_rows",
@@ -98,12 +97,6 @@ def refuse_huge(chunk: Chunk) -> None:
 def refuse_overflow(chunk: Chunk) -> None:
     """Refuse rows and targets whose squares overflow for certain."""
     _refuse_chunk(chunk, _certain(chunk.rows.dtype))
-
-
-def refuse_infinite(y: Any) -> None:
-    """Refuse labels that are infinite; missing ones may be NaN."""
-    if np.asarray(y).dtype.kind == "f" and np.isinf(y).any():
-        raise ValueError(f"Input y contains infinity, in row {int(np.argmax(np.isinf(y)))}")
 
 
 def refuse_far_rows(X: Any) -> None:

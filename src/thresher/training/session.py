@@ -131,10 +131,10 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
         exact kernel machine (of up to some ten thousand rows in memory), several linear functions
         per class, weights with their variances, or clusters around centres or along planes;
         "novelty" says which class a row belongs to, or that it belongs to none (``outlier_label=``
-        names rows of no class); "few_labels" is for rows of which few have labels, "universum"
-        learns from rows without a label, and from rows of no class (``irrelevant=``), too.  None:
-        "linear", or who serves the ``task=`` that was asked for.  Clusters are learned without a
-        target; one that is named serves only to compare with.
+        names rows of no class).  "few_labels" and "universum" learn from rows without a label too,
+        the latter also from rows of no class (``irrelevant=``).  None: "linear", or who serves the
+        ``task=`` that was asked for.  Clusters are learned without a target; one that is named
+        serves only to compare with.
     params : dict or None, default=None
         Parameters of the learner's estimator, ``{"loss": "logistic"}``; features are scaled unless
         it says otherwise or the rows are a sparse matrix.
