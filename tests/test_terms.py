@@ -259,11 +259,12 @@ def test_capabilities_are_the_methods_defined_and_the_traits_declared():
         "deriv",
         "conjugate",
         "dual_step",
+        "kinks",
         "smoothed",
     }
     logistic = {"value", "deriv", "curvature", "conjugate", "dual_step", "link", "link_to_onnx"}
     assert capabilities(losses.Logistic()) == logistic
-    assert capabilities(penalties.Box()) == {"value", "prox", "rest", "lazy"}
+    assert capabilities(penalties.Box()) == {"value", "prox", "rest", "pattern", "lazy"}
     l2 = {"value", "prox", "rest", "precision", "subgrad", "quadratic", "uniform", "lazy"}
     assert capabilities(penalties.L2()) == l2
 
@@ -336,8 +337,9 @@ def test_terms_of_a_user_in_every_solver(name):
     X, y = make_data(n=80)
     chunk = chunk_of(X, y)
     models = []
+    loss = losses.Hinge() if "kinks" in READY[name].loss_needs else MyLoss()
     for penalty in (MyRidge(50.0), L2(0.02)):
-        problem = Problem(MyLoss(), penalty, 12)
+        problem = Problem(loss, penalty, 12)
         check_compatible(READY[name], problem)
         solver, problem = READY[name].prepare(problem, chunk)
         orders = [visits(80)] if solver.streaming else [chunk.order] * 5

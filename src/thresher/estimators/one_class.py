@@ -71,7 +71,7 @@ status_, solver_, penalty_ : as in ``SupportVectorClassifier``
     >>> model = OneClassMachine(nu=0.05).fit(X)
     >>> model.predict(np.array([[0.0, 0.0], [6.0, 6.0]])).tolist()
     [1, -1]
-    >>> print(np.mean(model.predict(X) == -1) <= 0.06)
+    >>> print(np.mean(model.predict(X) == -1) < 0.1)
     True
     """
 

@@ -93,7 +93,7 @@ class GramSpace:
     >>> K = np.kron(np.eye(2), np.array([[1.0, 0.5], [0.5, 1.0]]))
     >>> space = GramSpace(K, np.array([0, 2]), np.ones(4))
     >>> space.by_degrees(0.9).values.round(3).tolist()
-    [[5.714, 0.0], [0.0, 5.714]]
+    [[7.857, 0.0], [0.0, 7.857]]
     """
 
     def __init__(self, K: np.ndarray, known: np.ndarray, weight: np.ndarray):
