@@ -22,11 +22,11 @@ from thresher.data.batch import gathered
 from thresher.data.errors import nearest
 from thresher.data.rows_file import on_disk
 from thresher.engines import Engine, engine_for, expect
-from thresher.penalties import Features, Penalty
-from thresher.registry import LEARNERS, PENALTIES, TASKS, resolve
+from thresher.registry import LEARNERS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
 from thresher.training.choice import Choice, choose
+from thresher.training.equipped import classes_of, estimator_for, task_of
 from thresher.training.heldout import HeldOutScores
 from thresher.training.holdout import HoldOut
 from thresher.training.intake import Intake, take_in
@@ -262,8 +262,8 @@ class _Run:
     def __init__(self, data: DataSet, how: Training, engine: Engine | None = None):
         self.data, self.how, self.schema, self.engine = data, how, data.schema, engine
         self.started = time.perf_counter() if how.begun is None else how.begun
-        task = _task(self.schema, how)
-        self.classes = _classes(self.schema, task)
+        task = task_of(self.schema, how.learner)
+        self.classes = classes_of(self.schema, task)
         self.estimator = _estimator(self.schema, task, how)
         row_bytes = max(self.schema.row_bytes, 1)
         most = min(_MOST_HELD, max(1000, _HELD_BYTES // row_bytes))
@@ -503,31 +503,6 @@ class _Run:
         }
 
 
-def _task(schema: Schema, how: Training) -> str:
-    """The target's, or that of a learner that does without one."""
-    alone = [task for task in TASKS if not TASKS[task].has_target]
-    entry = LEARNERS.get(how.learner)
-    own = [task for task in alone if entry is not None and task in entry.estimators]
-    if own:
-        return own[0]
-    if schema.target is None:
-        raise ValueError("training needs a target: name its column (target=...)")
-    return schema.target.task
-
-
-def _classes(schema: Schema, task: str) -> np.ndarray:
-    """Labels to learn."""
-    target = schema.target
-    if target is None or not TASKS[task].has_target:
-        return np.empty(0)
-    if TASKS[target.task].has_classes and len(target.classes) < 2:
-        raise ValueError(
-            f"the target {target.name!r} has one class only, {target.classes[0]!r}, in the rows "
-            "looked at: are they sorted by it?"
-        )
-    return np.array(target.classes)
-
-
 def _estimator(schema: Schema, task: str, how: Training) -> Any:
     if how.budget is not None:
         if how.tuning is not None:
@@ -539,100 +514,10 @@ def _estimator(schema: Schema, task: str, how: Training) -> Any:
             raise ValueError(f"the budget must be a positive number of seconds, got {how.budget}")
     elif how.prefer != "accuracy":
         raise ValueError("prefer is about a race: give a budget with it")
-    estimator = LEARNERS.estimator(how.learner, task)()
-    _check_partly(schema, how.learner)
-    params = {"random_state": how.seed, **_own_params(estimator, task, how)}
-    params |= _irrelevant(schema, params, estimator)
-    if schema.target is not None and schema.target.outlier is not None:
-        params |= _outliers(params, schema.target.outlier)
-    params.setdefault("scale", schema.is_table or schema.layout == "dense")
-    if how.task_column is not None:
-        params["task_columns"] = _task_columns(schema, how.task_column)
-    estimator.set_params(**params)
-    estimator.name_features(schema.feature_names())
-    _bind_groups(estimator, schema)
+    estimator = estimator_for(schema, task, how.learner, how.params, how.seed, how.task_column)
     if how.tuning is not None:
         how.tuning.check(estimator, task, how.every is not None or how.resume)
     return estimator
-
-
-def _check_partly(schema: Schema, learner: str) -> None:
-    """Most learners need a label in every row."""
-    if schema.target is not None and schema.target.partly and not LEARNERS[learner].partly:
-        able = " or ".join(name for name, entry in LEARNERS.items() if entry.partly)
-        raise ValueError(
-            f"learner={learner!r} learns from labelled rows only: open the data without "
-            f"partly_labelled and irrelevant, or use {able}"
-        )
-
-
-def _irrelevant(schema: Schema, params: dict[str, Any], estimator: Any) -> dict[str, Any]:
-    """The label of rows of no class is the data's affair."""
-    marker = None if schema.target is None else schema.target.irrelevant
-    if params.get("irrelevant", marker) != marker:
-        raise ValueError(
-            f"irrelevant={params['irrelevant']!r} is said when data are opened (irrelevant=..., "
-            "--irrelevant), and is no parameter of the learner here"
-        )
-    if marker is None:
-        return {}
-    if "irrelevant" not in estimator.get_params(deep=False):
-        raise ValueError(f"{type(estimator).__name__} does not learn from irrelevant rows")
-    return {"irrelevant": marker}
-
-
-def _task_columns(schema: Schema, name: str) -> tuple[int, int]:
-    """The features that the column of tasks becomes."""
-    column, first = schema.column(name), 0
-    if not schema.is_table or column.kind != "category":
-        raise ValueError(f"the task column {name!r} is no category, but {column.describe()}")
-    for other in schema.features:
-        if other.name == name:
-            break
-        first += other.width
-    return first, first + column.width
-
-
-def _bind_groups(estimator: Any, schema: Schema) -> None:
-    """Groups of a linear model's features are those of the schema's columns, or by its names."""
-    penalty = estimator.get_params(deep=False).get("penalty")
-    if LEARNERS.name_of(type(estimator)) != "linear" or penalty is None:
-        return
-    if isinstance(penalty, str) and not (
-        penalty in PENALTIES and "grouped" in PENALTIES[penalty].traits
-    ):
-        return
-    columns = [(c.name, c.width) for c in schema.features] if schema.is_table else None
-    features = Features(schema.n_features, schema.feature_names(), columns)
-    estimator.set_params(penalty=resolve(penalty, Penalty, "penalty").bound(features))
-
-
-def _outliers(params: dict[str, Any], label: Any) -> dict[str, Any]:
-    """The label of rows of no class is the data's affair."""
-    if params.get("outlier_label") not in (None, label):
-        raise ValueError(
-            f"outlier_label={params['outlier_label']!r} is said when data are opened "
-            "(outlier_label=..., --outlier-label), and is no parameter of the learner here"
-        )
-    return {"outlier_label": label}
-
-
-def _own_params(estimator: Any, task: str, how: Training) -> dict[str, Any]:
-    """The parameters that were asked for, without a loss that the learner has anyway."""
-    known = estimator.get_params(deep=False)
-    own = LEARNERS[how.learner].losses.get(task, ())
-    asked = dict(how.params)
-    if "loss" in asked and "loss" not in known:
-        if asked["loss"] not in own:
-            always = f"it always learns with {' or '.join(own)}" if own else "it has none"
-            raise ValueError(f"learner={how.learner!r} does not let its loss be chosen: {always}")
-        del asked["loss"]
-    for name in asked:
-        if name.partition("__")[0] not in known:
-            raise ValueError(
-                f"learner={how.learner!r} has no option {name!r}: {nearest(name, sorted(known))}"
-            )
-    return asked
 
 
 @contextmanager
