@@ -245,8 +245,9 @@ def test_answers_that_end_early(here, monkeypatch):
 # ---------------------------------------------------------------- in a terminal
 
 CHILD = """
-import fcntl, sys, termios
+import fcntl, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C shall reach us
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
 from thresher.cli.wizard import wizard
 wizard([sys.argv[1]], None, {})
 """
