@@ -3,7 +3,7 @@ r"""The protocol of penalties over groups of coordinates, and the layout of the 
 Groups may share features.  The penalty is then that of the best split of the weights among the
 groups (Jacob, Obozinski and Vert, 2009: the latent group lasso),
 
-.. math:: \psi(w) = \min_v \Big\{\sum_g \psi_g(v_g) : w_j = \sum_{g \ni j} v_{g,j}\Big\},
+.. math:: \psi(w) = \min_v \left\{\sum_g \psi_g(v_g) : w_j = \sum_{g \ni j} v_{g,j}\right\},
 
 and solvers learn v, a weight for each copy of a feature, from rows that are never copied: only
 ``order``, the feature of each copy, is.  The non-zero weights are then those of a union of groups.
