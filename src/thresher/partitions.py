@@ -88,8 +88,8 @@ def balanced_line_fit(projections: np.ndarray, clusters: np.ndarray, share: floa
     r"""How well clusters of projections fit lines through zero, as those of kernel spectral
     clustering do where they are clear.
 
-    .. math:: s\, \operatorname{mean}_c \frac{D}{D-1} \Big(\frac{\zeta_{c1}}{\sum_l \zeta_{cl}}
-              - \frac1D\Big) + (1 - s) \frac{\min_c N_c}{\max_c N_c}
+    .. math:: s\, \operatorname{mean}_c \frac{D}{D-1} \Bigl(\frac{\zeta_{c1}}{\sum_l \zeta_{cl}}
+              - \frac1D\Bigr) + (1 - s) \frac{\min_c N_c}{\max_c N_c}
 
     with :math:`\zeta_c` the eigenvalues of the second moments of the cluster's rows, in decreasing
     order.

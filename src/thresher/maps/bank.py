@@ -1,6 +1,6 @@
 r"""Many kernels at once, each on columns of its own: blocks of features, a block for each kernel.
 
-.. math:: \phi_q(x) = W_q' [k_q(x, z_1), \dots, k_q(x, z_m)]', \qquad W_q W_q' = K_q^{-1} / \mu_q
+.. math:: \phi_q(x) = W_q' [k_q(x, z_1), \ldots, k_q(x, z_m)]', \qquad W_q W_q' = K_q^{-1} / \mu_q
 
 with the mean :math:`\mu_q` of the kernel's diagonal over a sample, so that no kernel is larger than
 the others by its units.  A linear model with a penalty over the blocks, strength :math:`\sum_q c_q

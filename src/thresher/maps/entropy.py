@@ -6,7 +6,7 @@ Points that lie close to each other make the sum large, so the subset spreads ov
 (Girolami, 2002; De Brabanter et al., 2010; "FindActiveSet" of Jumutc's thesis).  For a candidate c
 with kernel row :math:`t_j = k(c, x_j)` the sum changes, when c replaces member r, by
 
-.. math:: -2 s_r + k_{rr} + 2 (\textstyle\sum_j t_j - t_r) + k_{cc},
+.. math:: -2 s_r + k_{rr} + 2 (\sum_j t_j - t_r) + k_{cc},
 
 :math:`s_r` the kept row sums of the subset.  As published, the search starts at random rows and
 swaps a random member for a random outsider where that raises H, a limited number of times: the

@@ -1,6 +1,6 @@
 r"""The Nystroem map: kernel values against m landmarks, whitened.
 
-.. math:: \phi(x) = W' [k(x, z_1), \dots, k(x, z_m)]', \qquad W W' = K_{mm}^{-1}
+.. math:: \phi(x) = W' [k(x, z_1), \ldots, k(x, z_m)]', \qquad W W' = K_{mm}^{-1}
 
 A linear model on phi is the best kernel machine whose expansion uses the landmarks only, and its
 score is :math:`\sum_j \beta_j k(x, z_j)` with beta = W w: m kernel values a prediction, whatever

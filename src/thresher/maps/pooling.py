@@ -2,7 +2,7 @@ r"""How much to believe each of several models: weights of their scores, learned
 
 With scores :math:`s_m(x)` of m models for k classes,
 
-.. math:: P(c \mid x) \propto \exp\Big(\sum_m w_m s_{mc}(x) + b_c\Big), \qquad w \ge 0,
+.. math:: P(c \mid x) \propto \exp\Bigl(\sum_m w_m s_{mc}(x) + b_c\Bigr), \qquad w \ge 0,
 
 so that a model counts with one weight for all classes, and none counts against what it says.  w and
 b minimise the log loss plus :math:`\tfrac12 (|w - \bar w|^2 + |b|^2)` over rows that none of the

@@ -4,7 +4,7 @@ With n_j of the n rows that have the term j, and power p and rarity q,
 
 .. math::
 
-    \varphi_j(x) \propto \operatorname{sign}(x_j) |x_j|^p \Big(\frac{n + 1}{n_j + 1}\Big)^q,
+    \varphi_j(x) \propto \operatorname{sign}(x_j) |x_j|^p \Bigl(\frac{n + 1}{n_j + 1}\Bigr)^q,
     \qquad \lVert\varphi(x)\rVert = 1.
 
 The tenth occurrence of a word says less than the first (p < 1), a rare word says more than a common

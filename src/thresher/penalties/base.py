@@ -21,8 +21,8 @@ __all__ = [
 class RowLevels(NamedTuple):
     r"""A penalty of weights W, (features, outputs), that acts on the rows of W and on its entries.
 
-    .. math:: \psi(W) = \sum_j \Big(\mathrm{rows}_j\,\|W_{j\cdot}\|_2
-              + \mathrm{entries}_j\,\|W_{j\cdot}\|_1\Big) + \tfrac{\mathrm{ridge}}{2}\|W\|^2
+    .. math:: \psi(W) = \sum_j \Bigl(\mathrm{rows}_j\,\|W_{j\cdot}\|_2
+              + \mathrm{entries}_j\,\|W_{j\cdot}\|_1\Bigr) + \tfrac{\mathrm{ridge}}{2}\|W\|^2
 
     Parameters
     ----------

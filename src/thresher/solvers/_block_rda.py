@@ -2,8 +2,8 @@ r"""Dual averaging over groups: the weights of a group are a closed function of 
 
 With s the sum of the gradients, t steps and :math:`\beta_t` as in ``rda.py``,
 
-.. math:: w_g = \operatorname{prox}_{(t/\beta_t)\psi_g}\big(\operatorname{soft}(-s_g/\beta_t,
-                \rho)\big),
+.. math:: w_g = \operatorname{prox}_{(t/\beta_t)\psi_g}\bigl(\operatorname{soft}(-s_g/\beta_t,
+                \rho)\bigr),
 
 which for the group lasso is :math:`-\tfrac{t}{\beta_t}\operatorname{shrink}(s_g/t,
 \lambda\sqrt{d_g})` (DA-GL), for the sparse one DA-SGL, with rho DA-ESGL (Yang, Xu, King and Lyu,

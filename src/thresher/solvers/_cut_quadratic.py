@@ -4,7 +4,7 @@ r"""The small problem over cuts, exactly: an active set on products of simplices
           \sum_{d \in D_k} \alpha_d = 1 \ \text{for every block } k .
 
 In each block the heaviest cut is the *base*; the others that carry weight are *free*, and moves
-:math:`\alpha_d \mathrel{+}= z_d,\ \alpha_{base} \mathrel{-}= z_d` of theirs keep the sums.  Over
+:math:`\alpha_d += z_d,\ \alpha_{base} -= z_d` of theirs keep the sums.  Over
 these moves the problem has no constraint: one Cholesky factor, which grows and shrinks with the
 free cuts, gives its minimum, towards which one goes until a weight becomes zero and its cut is no
 longer free.  At the minimum the most violated cut of all joins.  Every step lowers the value, and

@@ -6,8 +6,8 @@ A cut d of block k bounds its rows' part of the mean loss from below,
 of the whole objective from below; in its dual,
 
 .. math:: \max_\alpha\; s'\alpha - \tfrac12 \alpha' H \alpha, \quad
-          H_{cd} = \textstyle\sum_j a_{cj} a_{dj} / \lambda_j, \quad
-          \sum_{d \in D_k}\alpha_d \le 1, \quad \textstyle\sum_d \alpha_d e_d = 0,
+          H_{cd} = \sum_j a_{cj} a_{dj} / \lambda_j, \quad
+          \sum_{d \in D_k}\alpha_d \le 1, \quad \sum_d \alpha_d e_d = 0,
 
 any feasible point is one, and :math:`w_j = -\sum_d \alpha_d a_{dj} / \lambda_j`.
 

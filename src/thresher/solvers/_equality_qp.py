@@ -10,7 +10,7 @@ one pulling down (-c .. 0), and no signs in Q.  With the multipliers eta of Az =
 
 For every z within its bounds, feasible or not, and every eta
 
-.. math:: F^* \ge F(z) - \sum_i \big(g_i z_i - \min(g_i l_i, g_i u_i)\big) + \eta'(Az - r),
+.. math:: F^* \ge F(z) - \sum_i \bigl(g_i z_i - \min(g_i l_i, g_i u_i)\bigr) + \eta'(Az - r),
 
 which is the duality gap (Lee, 2011, chapter 4, has the problem; its Q carries signs that do not
 belong there).

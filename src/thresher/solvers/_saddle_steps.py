@@ -3,7 +3,7 @@ r"""First-order inner solvers of :math:`\max_\eta \min_{l\le z\le u} F(z) + \eta
 *PDSG* (Lee, 2011, algorithm 5, corrected): of the ``group`` variables that violate their conditions
 most, those within their bounds take Newton's step :math:`(Q_{FF}+\tau I)^{-1} g_F`, the others
 :math:`g_i / Q_{ii}`; the clipped move d is taken at its best length,
-:math:`\min(1, -g'd / d'Qd)`; then :math:`\eta_j \mathrel{+}= (Az - r)_j / G_j`.  (Printed are a
+:math:`\min(1, -g'd / d'Qd)`; then :math:`\eta_j += (Az - r)_j / G_j`.  (Printed are a
 move of the opposite sign, a length without the bound of one, and a dual step of the wrong sign.)
 
 *MPD*, the method of multipliers: single variables (group = 1), and multipliers that move rarely, as

@@ -4,7 +4,7 @@ The matrices of least squares and Newton's method are sums of :math:`h\,\tilde x
 rows, :math:`\tilde x = (x, 1)`, plus a ridge :math:`\Lambda` for the features:
 
 .. math:: A = \begin{pmatrix} X'HX + \Lambda & X'h \\ h'X & \sum h \end{pmatrix}, \qquad
-          S = X'HX + \Lambda - \textstyle\sum h\; m m', \quad m = X'h / \sum h .
+          S = X'HX + \Lambda - \sum h\; m m', \quad m = X'h / \sum h .
 
 Eliminating the intercept leaves S, the matrix of the rows less their mean m.  Only S, with every
 feature in the unit that makes its diagonal one, gets a trace of curvature: the solution then does

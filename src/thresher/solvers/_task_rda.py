@@ -3,7 +3,7 @@ r"""Dual averaging over the weights of many tasks: DA-iMTFS, DA-aMTFS and DA-MTF
 With G the sum of the gradients, (features, tasks), t rounds, :math:`\beta_t` as in ``rda.py``,
 thresholds :math:`\tau_j = t\,\mathrm{entries}_j + \rho\beta_t` and U = soft(G, tau),
 
-.. math:: W_{jq} = -\max\Big(1 - \frac{t\,\mathrm{rows}_j}{\|U_{j\cdot}\|}, 0\Big)
+.. math:: W_{jq} = -\max\Bigl(1 - \frac{t\,\mathrm{rows}_j}{\|U_{j\cdot}\|}, 0\Bigr)
                    \frac{U_{jq}}{\beta_t + t\,\mathrm{ridge}}
 
 (Yang, Lyu and King, 2010): entries (iMTFS) where ``rows`` is zero, whole rows (aMTFS) where

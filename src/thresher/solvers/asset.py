@@ -8,7 +8,7 @@ of two classes the published :math:`1/\sqrt\lambda`, with :math:`D_Z = \sqrt{R^2
 :math:`D_G` the root mean squared norm of a subgradient, found on a pilot sample,
 
 .. math:: \eta_t = \theta \frac{D_Z}{D_G \sqrt t}, \quad
-          w \leftarrow \Pi\big((1-\eta_t\lambda) w - \eta_t \ell' x\big), \quad
+          w \leftarrow \Pi\bigl((1-\eta_t\lambda) w - \eta_t \ell' x\bigr), \quad
           b \leftarrow \mathrm{clip}(b - \eta_t \ell', -B, B),
 
 and the model is the mean of the iterates from K on, weighted by their steps.  The bias is not

@@ -3,7 +3,7 @@ r"""The two small problems of the level method, by an interior-point method of t
 A convex function of weights is known by m cuts, :math:`f(\theta) \ge A_i - \tfrac12 s_i'\theta`:
 
 .. math:: \min_{\theta \in \Theta} \max_i A_i - \tfrac12 s_i'\theta
-          = \max_{\pi \in \Delta} \pi'A - \tfrac12 \sigma\bigl(\textstyle\sum_i \pi_i s_i\bigr)
+          = \max_{\pi \in \Delta} \pi'A - \tfrac12 \sigma\bigl(\sum_i \pi_i s_i\bigr)
 
 .. math:: \min_{x \in \Theta} \tfrac12 \|x - z\|^2, \quad A_i - \tfrac12 s_i'x \le L
 

@@ -4,7 +4,7 @@ With costs :math:`c_i = s_i / (\lambda \sum s)` the problem divided by lambda re
 
 .. math:: \min_w \tfrac12\|w\|^2 + \sum_i c_i\,\ell(y_i, w\cdot x_i)
           \quad\text{with dual}\quad
-          \min_b \tfrac12\|\textstyle\sum_i b_i x_i\|^2 + \sum_i c_i\,\ell^*(y_i, -b_i/c_i),
+          \min_b \tfrac12\|\sum_i b_i x_i\|^2 + \sum_i c_i\,\ell^*(y_i, -b_i/c_i),
 
 and :math:`w = \sum_i b_i x_i`.  A visit of row i solves the dual in :math:`b_i` alone (the loss's
 ``dual_step``) and updates w: O(non-zeros).  Hsieh et al. (2008); Yu, Huang and Lin (2011) for the

@@ -1,6 +1,6 @@
 r"""Lloyd's k-means with a penalty on the centres, exactly.
 
-.. math:: \sum_c \Big[ \frac{1}{2N_c} \sum_{x \in S_c} \|w_c - x\|^2 + \psi(w_c) \Big]
+.. math:: \sum_c \Bigl[ \frac{1}{2N_c} \sum_{x \in S_c} \|w_c - x\|^2 + \psi(w_c) \Bigr]
 
 Rows go to the nearest centre, and a centre becomes the minimiser of its own term (``_means``):
 soft(mean, lambda) with the l1 penalty (Jumutc 2016, section 4.2, where a stochastic loop does this

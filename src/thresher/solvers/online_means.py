@@ -3,7 +3,7 @@ r"""k-means in one look at each row: mini-batches move centres as they come.
 A mini-batch is assigned to the centres before it and added to the sums of its clusters; the centres
 become those of all rows so far (MacQueen, 1967, with mini-batches as Sculley's, 2010):
 
-.. math:: w_c = \operatorname{prox}_\psi\Big(\frac{1}{N_c} \sum_{x \in S_c} x\Big).
+.. math:: w_c = \operatorname{prox}_\psi\Bigl(\frac{1}{N_c} \sum_{x \in S_c} x\Bigr).
 
 Rows of early batches were assigned by centres that have moved on since.  Before another pass
 what they add up to is weakened, so that the new pass has the last word.

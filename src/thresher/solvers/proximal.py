@@ -1,6 +1,6 @@
 r"""Stochastic proximal gradient: a step on the loss, then the penalty's proximal map.
 
-.. math:: w \leftarrow \operatorname{prox}_{\eta_t\psi}\big(w - \eta_t g_t\big)
+.. math:: w \leftarrow \operatorname{prox}_{\eta_t\psi}\bigl(w - \eta_t g_t\bigr)
 
 ``FOBOS``: Duchi and Singer (2009).  ``TruncatedGradient``: Langford, Li and Zhang (2009), of which
 FOBOS with an l1 penalty is the case every=1, ceiling=inf.

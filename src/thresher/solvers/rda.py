@@ -1,9 +1,9 @@
 r"""Regularised dual averaging: the weights are a closed function of the *sum* of all gradients.
 
 .. math:: w_{t+1} = \arg\min_w\ \langle \bar g_t, w\rangle + \psi(w)
-                    + \tfrac{\beta_t}{t}\big(\tfrac12\|w\|^2 + \rho\|w\|_1\big)
-          = \operatorname{prox}_{(t/\beta_t)\psi}\Big(\operatorname{soft}\big(-\tfrac{1}{\beta_t}
-                    \sum_{\tau\le t} g_\tau,\ \rho\big)\Big)
+                    + \tfrac{\beta_t}{t}\bigl(\tfrac12\|w\|^2 + \rho\|w\|_1\bigr)
+          = \operatorname{prox}_{(t/\beta_t)\psi}\Bigl(\operatorname{soft}\bigl(-\tfrac{1}{\beta_t}
+                    \sum_{\tau\le t} g_\tau,\ \rho\bigr)\Bigr)
 
 (the composition holds because psi is smallest at zero).  Averaged gradients settle where single
 ones never do, so the sparsity pattern is identified after finitely many steps.  Xiao (2010);

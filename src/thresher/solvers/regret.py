@@ -1,6 +1,6 @@
 r"""What learning online has cost, beside the best fixed model.
 
-.. math:: R_T = \frac1T \sum_{t\le T} \big[\ell_t(w_t) + \psi(w_t)\big]
+.. math:: R_T = \frac1T \sum_{t\le T} \bigl[\ell_t(w_t) + \psi(w_t)\bigr]
                 - \min_w \frac1T \sum_{t\le T} \ell_t(w) + \psi(w),
 
 each row's loss just before the update by it.  It falls as :math:`1/\sqrt T` in general and as

@@ -5,7 +5,7 @@ with :math:`\Theta_{t+1,j} = 1/(|w_{t+1,j}| + \epsilon)` (or :math:`1/(w_{t+1,j}
 large weights become cheap, small ones expensive.  With :math:`\bar\Theta_t` the running mean,
 
 .. math:: \text{l1:}\quad w_{t+1} = -\tfrac{\sqrt t}{\gamma}\,
-          \operatorname{soft}\big(\bar g_t,\ \lambda\bar\Theta_t + \gamma\rho/\sqrt t\big)
+          \operatorname{soft}\bigl(\bar g_t,\ \lambda\bar\Theta_t + \gamma\rho/\sqrt t\bigr)
           \qquad \text{l2:}\quad w_{t+1} = -\bar g_t / (\lambda + \bar\Theta_t)
 
 Jumutc and Suykens, "Reweighted l1 / l2 dual averaging" and "Reweighted stochastic learning";

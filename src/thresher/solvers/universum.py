@@ -19,8 +19,8 @@ that is left (``Convex``).  The objective never rises.  The dual of a step has a
 :math:`z = \pm(a - \mu)` for every hinge, with :math:`\mu = c` where the tangent is taken and zero
 elsewhere:
 
-.. math:: \min_z \tfrac12 \|\textstyle\sum_j z_j \varphi(x_j)\|^2 + p'z, \quad l \le z \le u,
-          \quad \textstyle\sum_j z_j = 0
+.. math:: \min_z \tfrac12 \|\sum_j z_j \varphi(x_j)\|^2 + p'z, \quad l \le z \le u,
+          \quad \sum_j z_j = 0
 
 References: Yang, Zhu, King and Lyu, Can irrelevant data help semi-supervised learning, why and how?
 (CIKM 2011); Weston et al., Inference with the universum (2006); Collobert et al., Large scale
