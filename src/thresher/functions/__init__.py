@@ -4,19 +4,19 @@ A *function* is a NamedTuple of arrays and terms.  It scores rows, knows its siz
 describes itself and writes itself as ONNX; whoever saves, exports, measures or shows a model asks
 the function, and nobody asks of what kind it is.
 
-===============================  ==================================================================
-``features``, ``outputs``        shape of what goes in and comes out
-``unscaled(units)``              the same of rows in their original units
-``mapped(map, features, units)`` the same of rows, of functions of what a map makes of them
-``scores(X)``                    (rows, outputs), in float64; X is an array or a CSR matrix
-``size``                         numbers that it takes to score a row
-``describe()``                   these in words
-``basis``                        what it is built on, a kernel or trees; "": the columns themselves
-``columns(X)``                   rows as its weights take them, one for each column of X; else None
-``is_finite()``                  whether it may be used at all
-``check()``                      ValueError for what cannot be right: files are not believed
-``to_onnx(graph, rows)``         scores of the rows, as a value of the graph
-===============================  ==================================================================
+================================= ==================================================================
+``features``, ``outputs``         shape of what goes in and comes out
+``unscaled(units)``               the same of rows in their original units
+``mapped(map, features, units)``  the same of rows, of functions of what a map makes of them
+``scores(X)``                     (rows, outputs), in float64; X is an array or a CSR matrix
+``size``                          numbers that it takes to score a row
+``describe()``                    these in words
+``basis``                         what it is built on, a kernel or trees; "": the columns themselves
+``columns(X)``                    rows as its weights take them, one for each column of X; else None
+``is_finite()``                   whether it may be used at all
+``check()``                       ValueError for what cannot be right: files are not believed
+``to_onnx(graph, rows)``          scores of the rows, as a value of the graph
+================================= ==================================================================
 
 Composition folds: units go into linear weights, weights into landmarks or leaves.  Expansions and
 maps, which units cannot be folded into, keep them.

@@ -1,13 +1,13 @@
 """Who belongs to which group: from what users write to labels of features.
 
-======================================  ==========================================================
+======================================= ==========================================================
 ``["a", "a", "b"]``, an array           a label for each feature
-``[[0, 1], [2]]``, ``[["x", "y"], ..]``  the features of each group, by place or by name
+``[[0, 1], [2]]``, ``[["x", "y"], ..]`` the features of each group, by place or by name
 ``{"size": ["x", "y"], ...}``           the same with names of the groups
-``r"^(\\w+)_"``                          a regular expression: features whose names agree in what
+``r"^(\\w+)_"``                         a regular expression: features whose names agree in what
                                         it matches (in its first parenthesis, if it has one)
 ``"columns"``                           each column of the data, with all features made of it
-======================================  ==========================================================
+======================================= ==========================================================
 
 Features that are in several groups have a *copy* in each: copy c is feature ``members[c]`` in group
 ``labels[c]``.  Nothing but these two arrays is ever copied.
