@@ -4,7 +4,7 @@
 ``["a", "a", "b"]``, an array           a label for each feature
 ``[[0, 1], [2]]``, ``[["x", "y"], ..]`` the features of each group, by place or by name
 ``{"size": ["x", "y"], ...}``           the same with names of the groups
-``r"^(\\w+)_"``                         a regular expression: features whose names agree in what
+``r"^(\\w+)_"``                          a regular expression: features whose names agree in what
                                         it matches (in its first parenthesis, if it has one)
 ``"columns"``                           each column of the data, with all features made of it
 ======================================= ==========================================================
