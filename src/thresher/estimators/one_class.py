@@ -68,10 +68,10 @@ status_, solver_, penalty_ : as in ``SupportVectorClassifier``
     >>> import numpy as np
     >>> from thresher import OneClassMachine
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> model = OneClassMachine(nu=0.05).fit(X)
+    >>> model = OneClassMachine(nu=0.05, tol=1e-6).fit(X)
     >>> model.predict(np.array([[0.0, 0.0], [6.0, 6.0]])).tolist()
     [1, -1]
-    >>> print(np.mean(model.predict(X) == -1) < 0.1)
+    >>> print(np.mean(model.predict(X) == -1) <= 0.06)
     True
     """
 

@@ -80,6 +80,19 @@ def _equal_row(c, h, by_row, by_entry, ridge, w):
 
 
 @njit(cache=True, nogil=True)
+def _moved(w, new):
+    """w becomes ``new``, which becomes the move: its square, and whether a weight is left."""
+    change, alive = 0.0, False
+    for q in range(w.size):
+        alive = alive or new[q] != 0.0
+        move = new[q] - w[q]
+        w[q] = new[q]
+        new[q] = move
+        change += move * move
+    return change, alive
+
+
+@njit(cache=True, nogil=True)
 def descend_by_matrix(S, gradient, by_row, by_entry, ridge, W, sweeps, enough):
     """Minimise over the rows of W; ``gradient`` is that at W, and moves along.
 
@@ -97,13 +110,7 @@ def descend_by_matrix(S, gradient, by_row, by_entry, ridge, W, sweeps, enough):
             for q in range(tasks):
                 c[q] = h * W[a, q] - gradient[a, q]
             _equal_row(c, h, by_row[a], by_entry[a], ridge, new)
-            change, alive = 0.0, False
-            for q in range(tasks):
-                alive = alive or new[q] != 0.0
-                move = new[q] - W[a, q]
-                W[a, q] = new[q]
-                new[q] = move
-                change += move * move
+            change, alive = _moved(W[a], new)
             if change > 0.0:
                 for b in range(size):
                     s, line = S[a, b], gradient[b]
@@ -142,13 +149,7 @@ def descend_by_lines(lines, gradient, by_row, by_entry, ridge, W, sweeps, enough
                 for q in range(tasks):
                     c[q] -= x * row[q]
             _equal_row(c, h, by_row[a], by_entry[a], ridge, new)
-            change, alive = 0.0, False
-            for q in range(tasks):
-                alive = alive or new[q] != 0.0
-                move = new[q] - W[a, q]
-                W[a, q] = new[q]
-                new[q] = move
-                change += move * move
+            change, alive = _moved(W[a], new)
             if change > 0.0:
                 for i in range(line.size):
                     x, row = line[i], moved[i]

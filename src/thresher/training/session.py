@@ -125,11 +125,14 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
     ----------
     data, y : as :func:`thresher.open_data` takes them, like all options that are not listed here
         (``target=``, ``weight=``, ...)
-    learner : {"linear", "kernel", "budgeted", "svm", "hyperplanes", "confidence", "novelty", \
-"few_labels", "universum", "kmeans", "planes"} or None, default=None
+    learner : {"linear", "kernel", "budgeted", "svm", "mkl", "hyperplanes", "confidence", \
+"semiparametric", "multitask", "novelty", "few_labels", "universum", "kmeans", "planes", \
+"spectral"} or None, default=None
         Linear model, fixed-size kernel machine, kernel machine on a budget of support vectors,
-        exact kernel machine (of up to some ten thousand rows in memory), several linear functions
-        per class, weights with their variances, or clusters around centres or along planes;
+        exact kernel machine (of up to some ten thousand rows in memory), one that chooses among
+        many kernels, several linear functions per class, weights with their variances, functions
+        with readable coefficients beside a kernel machine, a function for each task that
+        ``task_column=`` names, or clusters around centres, along planes or of any shape;
         "novelty" says which class a row belongs to, or that it belongs to none (``outlier_label=``
         names rows of no class).  "few_labels" and "universum" learn from rows without a label too,
         the latter also from rows of no class (``irrelevant=``).  None: "linear", or who serves the
