@@ -13,6 +13,7 @@ import pickle
 import platform
 import time
 import uuid
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -39,6 +40,7 @@ __all__ = ["DaskEngine", "connected", "local_client"]
 
 _RETRIES = 3
 _PATIENCE = "15s"  # for a scheduler to answer
+_RESTART = 10.0  # seconds for a worker to take the place of one that died
 _GLANCE, _ALONE = 5.0, 60.0  # seconds between looks at whether there are workers, and without any
 # Dask has workers give freed memory back at once, and Linux would hand out every block of rows
 # anew, page by page: half of the time of reading.  None: as in any other process.
@@ -173,18 +175,36 @@ def local_client(workers: int) -> Iterator[Client]:
     if workers < 1:
         raise ValueError(f"there must be at least one worker, got {workers}")
     forks.start_server()
-    with (
-        _own_environment(),
-        config.set(_LOCAL),
-        LocalCluster(
+    with _own_environment(), config.set(_LOCAL):
+        cluster = LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
             dashboard_address="127.0.0.1:0" if _has_dashboard() else None,
             memory_limit="auto", env={ONE_CORE: "1"}, silence_logs=50,
             preload=forks.__name__,
-        ) as cluster,
-        Client(cluster) as client,
-    ):  # fmt: skip
-        yield client
+        )  # fmt: skip
+        try:
+            with Client(cluster) as client:
+                try:
+                    yield client
+                finally:
+                    _await_restarts(client, workers)
+        finally:
+            _close(cluster)
+
+
+def _await_restarts(client: Client, workers: int) -> None:
+    """Dask cannot close a cluster while it starts a process in the place of one that died."""
+    with suppress(*_LOST):
+        if len(_workers(client)) < workers:
+            client.wait_for_workers(workers, timeout=_RESTART)
+
+
+def _close(cluster: LocalCluster) -> None:
+    """A cluster that does not end as it should takes nothing from what was learned on it."""
+    try:
+        cluster.close()
+    except Exception as error:  # assertions of Dask's own among them
+        warnings.warn(f"the local workers did not end in order: {error}", stacklevel=2)
 
 
 @contextmanager
