@@ -122,10 +122,24 @@ def test_a_budget_finds_the_learner(memory, monkeypatch):
     assert model.training["held_out"]["log_loss"] < 0.4  # calibrated
     assert {t["params"]["learner"] for t in model.training["trials"]} >= {"linear", "kernel"}
     assert model.training["reason"]
+    spent = model.training["held_out_rows"] - model.training["held_out"]["rows"]
+    assert (spent > 0) == (memory == SMALL)  # a stream is calibrated on held-out rows
     with pytest.raises(ValueError, match="do not give them"):
         train(X, BOARD, budget=40, learner="kernel")
     with pytest.raises(ValueError, match="positive number"):
         train(X, BOARD, budget=-1)
+
+
+def test_a_race_on_few_rows_ends_with_probabilities(monkeypatch):
+    """Of three held-out rows hardly any class has one."""
+    ticks = itertools.count()
+    fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks), perf_counter=lambda: 0.0)
+    monkeypatch.setattr("thresher.race.race.time", fake)
+    monkeypatch.setattr("thresher.training.session.time", fake)
+    rows = np.linspace(0, BOARD.size - 1, 30).astype(int)
+    model = train(X[rows], BOARD[rows], budget=40, seed=0)
+    assert model.training["held_out_rows"] < 6
+    assert model.estimator.predict_proba(X).shape == (BOARD.size, 2)
 
 
 @pytest.mark.parametrize("memory", [1 << 30, 1])

@@ -19,7 +19,7 @@ from thresher.race.runner import Trial
 from thresher.training.intake import Intake
 from thresher.training.sample import Sample, first_rows, rows_in_memory
 
-__all__ = ["Choice", "choose", "for_all_rows"]
+__all__ = ["Choice", "Unseen", "choose", "for_all_rows"]
 
 _IN_MEMORY, _STREAMED = 0.85, 0.5  # share of the budget for the race; the rest is the final fit's
 
@@ -28,6 +28,7 @@ class Choice(NamedTuple):
     """The winner of a race or of a search, and its story; ``tuning`` tells of the search.
 
     ``fitted``: the race was stopped, and the estimator is the model that was judged in it.
+    ``unseen``: what the winner says of rows that it had not seen, to calibrate probabilities on.
     """
 
     estimator: Any
@@ -35,6 +36,27 @@ class Choice(NamedTuple):
     trials: list[dict[str, Any]]
     tuning: dict[str, Any] | None = None
     fitted: bool = False
+    unseen: Unseen | None = None
+
+
+class Unseen(NamedTuple):
+    """Scores of rows that the model had not learned from, with their class numbers."""
+
+    scores: np.ndarray
+    codes: np.ndarray
+    weight: np.ndarray | None
+
+    @classmethod
+    def of(cls, outcome: Outcome, rows: Sample, classes: np.ndarray) -> Unseen | None:
+        """None: of too few classes, or not of as many outputs as there are classes."""
+        if outcome.scores is None or not classes.size:
+            return None
+        codes = rows.y[outcome.judged].astype(np.int64)
+        outputs = 1 if classes.size == 2 else classes.size
+        if outcome.scores.shape[1] != outputs or np.unique(codes).size < classes.size:
+            return None
+        weight = None if rows.weight is None else rows.weight[outcome.judged]
+        return cls(outcome.scores, codes, weight)
 
 
 def choose(
@@ -60,9 +82,11 @@ def choose(
     )  # fmt: skip
     outcome = race.run()
     trials = [t.as_dict() for t in outcome.trials]
+    # A stream goes on to learn from many more rows: its scores will be others.
+    unseen = Unseen.of(outcome, rows, classes) if in_memory else None
     if outcome.stopped:
         reason = f"{outcome.reason}; the race was stopped: as it was fitted on {outcome.rows} rows"
-        return Choice(outcome.model, reason, trials, fitted=True)
+        return Choice(outcome.model, reason, trials, None, True, unseen)
     estimator = outcome.estimator
     if "map__n_jobs" in estimator.get_params():
         estimator.set_params(map__n_jobs=cores())
@@ -74,7 +98,7 @@ def choose(
     reason = outcome.reason
     if rows.described:
         reason += f"; chosen on {rows.described}, learned from all"
-    return Choice(estimator, reason, trials)
+    return Choice(estimator, reason, trials, unseen=unseen)
 
 
 def _in_time(outcome: Outcome, rows: int | None, seconds: float) -> dict[str, Any]:

@@ -39,11 +39,17 @@ class HeldOutScores:
             self.metrics = model.measured([model.predicted(block)])
         return self.metrics
 
-    def calibrate(self, estimator: Any) -> None:
-        """Fit the classifier's probabilities on the rows set apart for that."""
+    @property
+    def can_calibrate(self) -> bool:
+        """Whether rows of two classes are set apart for it."""
         self._refresh()
         block = self._spent
-        if block is None or block.y is None or np.unique(block.y).size < 2:
+        return block is not None and block.y is not None and np.unique(block.y).size > 1
+
+    def calibrate(self, estimator: Any) -> None:
+        """Fit the classifier's probabilities on the rows set apart for that."""
+        block = self._spent if self.can_calibrate else None
+        if block is None or block.y is None:
             raise ValueError(
                 "calibrate needs held-out rows of every class: raise the held-out share"
             )

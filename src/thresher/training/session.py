@@ -23,6 +23,7 @@ from thresher.data.errors import nearest
 from thresher.data.rows_file import on_disk
 from thresher.engines import Engine, engine_for, expect
 from thresher.estimators.base import StatusWarning
+from thresher.estimators.calibration import calibrate
 from thresher.registry import LEARNERS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
@@ -295,20 +296,31 @@ class _Run:
         if self.classes.size:
             estimator.take_labels(self.classes)
         in_memory = intake.kept is not None and not self._streams_by_choice()
-        raced = how.budget is not None and self.classes.size > 0 and how.holdout > 0.0
+        unseen = None if self.choice is None else self.choice.unseen
+        raced = how.budget is not None and self.classes.size > 0 and unseen is None
         wished = estimator.get_params(deep=False).get("calibrate")
-        calibrating = raced or (wished is not None and not in_memory)
+        calibrating = (raced and how.holdout > 0.0) or (wished is not None and not in_memory)
         self.scores = HeldOutScores(self.hold, self.schema, calibrating)
         status = self._learned(intake, in_memory)
-        if calibrating:
-            if raced:
-                estimator.set_params(calibrate="sigmoid")
-            self.scores.calibrate(estimator)
+        if unseen is not None:
+            estimator.set_params(calibrate="sigmoid")
+            estimator.calibrator_ = calibrate(*unseen, "sigmoid")
+        elif calibrating:
+            self._calibrate_held_out(raced)
         self.scores.measure(estimator)
         rows = intake.looked - self.hold.size
         model = Model(estimator, self.schema)
         model.training = self._story(model, rows, in_memory, status)
         return model
+
+    def _calibrate_held_out(self, raced: bool) -> None:
+        """Where a race had no rows for it, probabilities are an extra that nobody has asked for."""
+        if raced and not self.scores.can_calibrate:
+            warnings.warn("too few held-out rows for probabilities", stacklevel=2)
+            return
+        if raced:
+            self.estimator.set_params(calibrate="sigmoid")
+        self.scores.calibrate(self.estimator)
 
     def _intake(self) -> Intake:
         """The first look at the data, here or by workers."""
