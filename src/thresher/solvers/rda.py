@@ -37,7 +37,7 @@ from thresher.solvers._states import combined, present
 from thresher.solvers._targets import are_signs, with_origin, with_origin_of_stream
 from thresher.solvers._task_rda import task_averaging, task_start, task_sums, task_weights
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
-from thresher.solvers.pegasos import mean_sqnorm
+from thresher.solvers.step_lengths import mean_sqnorm
 from thresher.solvers.tasks import levels_of, mean_target
 
 __all__ = ["RDA", "AdaptiveRDA", "with_gamma"]
