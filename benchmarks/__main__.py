@@ -36,6 +36,7 @@ CLAIMS = {
     "terms": "Weighted terms",
     "semiparametric": "Semiparametric regression",
     "universum": "Irrelevant and unlabelled rows",
+    "few_labels": "Few labels",
     "growth": "Cost and memory against rows",
     "cuts": "Cutting planes",
     "clustering": "Clustering",

@@ -254,13 +254,21 @@ def test_bad_options(options, told):
 def test_kernels_that_are_zero():
     rows = X.copy()
     rows[:, 2] = 0.0
-    with pytest.warns(UserWarning, match=r"Linear\(\) of column 2 is zero, or not finite, on all"):
+    with pytest.warns(UserWarning, match=r"Linear\(\) of column 2 is zero, not finite, or"):
         model = MultipleKernelClassifier(**FEW).fit(rows, Y)
     assert not any(
         model.kernel_weights_[q] for q, k in enumerate(model.kernels_) if k == (Linear(), (2,))
     )
     with pytest.raises(ValueError, match="every kernel is zero, or not finite, on these rows"):
         MultipleKernelClassifier(kernels=[Linear()]).fit(np.zeros((20, 2)), np.arange(20) % 2)
+
+
+def test_kernels_beyond_single_precision():
+    """Fourth powers of large numbers: another does the work."""
+    model = MultipleKernelClassifier(kernels=[RBF(5e-19), Polynomial(4)], scale=False)
+    with pytest.warns(UserWarning, match="beyond single precision"):
+        model.fit(1e9 * X, Y)
+    assert model.score(1e9 * X, Y) > 0.8
 
 
 def test_precomputed_kernels_must_be_symmetric():

@@ -24,7 +24,14 @@ from thresher import (
     LinearClassifier,
     LinearRegressor,
     MultiHyperplaneClassifier,
+    MultipleKernelClassifier,
+    MultipleKernelRegressor,
+    SemiparametricRegressor,
+    SemiSupervisedClassifier,
     Status,
+    SupportVectorClassifier,
+    SupportVectorRegressor,
+    UniversumClassifier,
     train,
 )
 from thresher._rows import as_rows
@@ -243,6 +250,28 @@ OTHERS = {
 def test_kernel_machines_and_hyperplanes(name):
     for shape in SHAPES:
         model = OTHERS[name]()
+        found = outcome(model, SHAPES[shape](), model.task == "regression")
+        assert found not in ("SILENT", "refused"), shape
+
+
+EXACT = {
+    "svc": lambda: SupportVectorClassifier(scale=True),
+    "svr": lambda: SupportVectorRegressor(scale=True),
+    "many kernels": lambda: MultipleKernelClassifier(scale=True, random_state=0),
+    "many kernels, numbers": lambda: MultipleKernelRegressor(scale=True, random_state=0),
+    "many kernels, raw": lambda: MultipleKernelClassifier(scale=False, random_state=0),
+    "few labels": lambda: SemiSupervisedClassifier(scale=True, random_state=0),
+    "laplacian": lambda: SemiSupervisedClassifier("lap_svm", scale=True, random_state=0),
+    "universum": lambda: UniversumClassifier(scale=True, random_state=0),
+    "semiparametric": lambda: SemiparametricRegressor(scale=True, random_state=0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_machines(name):
+    for shape in SHAPES:
+        model = EXACT[name]()
         found = outcome(model, SHAPES[shape](), model.task == "regression")
         assert found not in ("SILENT", "refused"), shape
 

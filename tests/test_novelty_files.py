@@ -86,6 +86,8 @@ def test_learner_and_task_go_together(here):
         open_data(np.eye(3), [0, 1, 2], task="novelty", outlier_label="odd")
     with pytest.raises(DataError, match="all rows looked at have the outliers' label"):
         open_data(np.eye(3), [1, 1, 1], task="novelty", outlier_label=1)
+    with pytest.warns(UserWarning, match="'Oddd', but some have 'odd'"):
+        open_data(path, target="kind", task="novelty", outlier_label="Oddd")
     numbers = open_data(np.eye(3), [0, 1, 1], task="novelty", outlier_label="1")  # as typed
     assert (numbers.schema.target.classes, numbers.schema.target.outlier) == ((0, 1), 1)
 

@@ -167,6 +167,13 @@ def test_what_cannot_be_learned_is_told(options, words):
         train(frame(), target="y", **options)
 
 
+def test_a_label_that_no_row_has_is_told():
+    with pytest.warns(UserWarning, match="'Othr', but some have 'other'"):
+        open_data(frame(), target="y", irrelevant="Othr")
+    with pytest.warns(UserWarning, match="no row has the label irrelevant='water'"):
+        train(frame(), target="y", learner="universum", irrelevant="water")
+
+
 def test_the_command_line(thresher, tmp_path):
     path, model = tmp_path / "d.csv", tmp_path / "m.thresher"
     frame().to_csv(path, index=False)

@@ -4,13 +4,14 @@ conditions."""
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from conftest import chunk_of
-from thresher import LinearClassifier
+from thresher import LinearClassifier, LinearRegressor
 from thresher.losses import LeastSquares, Logistic
 from thresher.penalties import L1, ElasticNet, GroupL2, WeightedL1, pattern_of
-from thresher.solvers import LPS, RDA, Problem, ProximalNewton, RDAPlus, driver
+from thresher.solvers import LPS, RDA, Problem, ProximalNewton, RDAPlus, Status, driver
 from thresher.solvers._manifold import Units, distance, tempted
 from thresher.solvers.driver import Plan
 from thresher.solvers.manifold_tracker import ManifoldTracker
@@ -340,3 +341,15 @@ def test_a_tracker_counts_groups():
     tracker.look(1, np.ones(4))
     tracker.look(2, np.array([0.0, 3.0, 0.0, 0.0]))
     assert (tracker.first_superset, tracker.first_hit, tracker.stable_since) == (1, 2, 2)
+
+
+def test_it_goes_on_where_it_ended():
+    """Few rows of many features, and a loss that is flat far away: one go is not enough."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 400))
+    y = 3.0 * X[:, 0] - 2.0 * X[:, 1]
+    model = LinearRegressor("huber", solver="rda_plus", random_state=0).fit(X, y)
+    assert model.status_ is Status.CONVERGED
+    assert model.score(X, y) > 0.99
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        LinearRegressor("huber", solver="rda_plus", max_iter=1, random_state=0).fit(X, y)

@@ -241,6 +241,18 @@ def test_task_as_told():
     assert open_data(X, [0, 1, 1, 0], classes=[2, 1, 0]).schema.target.classes == (0, 1, 2)
     with pytest.raises(DataError, match="10001 different labels"):
         open_data(np.ones((10001, 1)), np.arange(10001), task="classification")
+    measured = np.arange(40) + 0.5
+    for task in ("classification", "novelty"):
+        with pytest.raises(DataError, match="40 different values in 40 rows"):
+            open_data(np.ones((40, 1)), measured, task=task)
+    assert (
+        len(
+            open_data(
+                np.ones((80, 1)), np.tile(measured, 2), task="classification"
+            ).schema.target.classes
+        )
+        == 40
+    )
 
 
 def test_bad_targets(tmp_path):

@@ -68,7 +68,7 @@ def test_the_three_machines_learn_the_classes(unlabelled):
 
 
 def test_irrelevant_rows_are_near_the_boundary():
-    far = model().fit(X, np.where(Y == "none", None, Y))
+    far = model(irrelevant=None).fit(X, np.where(Y == "none", None, Y))
     near = model(C_irrelevant=100.0).fit(X, Y)
     rows = Y == "none"
     assert np.abs(near.decision_function(X[rows])).max() < 0.12
@@ -216,7 +216,7 @@ def test_the_marker_is_no_class():
         ([None] * N, {}, "all rows are unlabelled"),
         (np.full(N, np.nan), {"irrelevant": None}, "contains NaN"),
         (["none"] * N, {}, "no class has a row"),
-        (["up"] * 20 + [None] * (N - 20), {}, "one class: 'up'"),
+        (["up"] * 20 + [None] * (N - 20), {"irrelevant": None}, "one class: 'up'"),
         (["up", 3] * (N // 2), {}, "words and numbers mixed"),
         (np.where(KNOWN, 1.0, np.nan), {}, "irrelevant='none' does not go with labels"),
         (np.where(KNOWN, np.inf, 1.0), {"irrelevant": None}, "infinity, in row"),
@@ -280,7 +280,8 @@ def test_forward_tuning_is_told_and_repeatable():
 
 def test_tuning_asks_for_what_there_is():
     few = np.flatnonzero(KNOWN)
-    assert set(model(tuning="forward").fit(X[few], Y[few]).tuned_) == {"C"}
+    with pytest.warns(UserWarning, match="no row has the label irrelevant='none'"):
+        assert set(model(tuning="forward").fit(X[few], Y[few]).tuned_) == {"C"}
     direct = model("relevant", tuning="direct", irrelevant=None)
     direct.fit(X, np.where(Y == "none", None, Y))
     assert set(direct.tuned_) == {"C", "C_unlabelled", "kappa"}

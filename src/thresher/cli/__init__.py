@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Any
 
 from thresher._interrupts import clean_interrupts
@@ -18,6 +19,7 @@ def main() -> None:
     """Run a command; its errors are one line for people and an exit code for programs."""
     from thresher.cli.app import app
 
+    warnings.showwarning = _told
     code = _guarded(app)
     if code == INTERRUPTED and lingering():
         # Whoever interrupts does not want to wait for fits that nobody can stop.
@@ -25,6 +27,13 @@ def main() -> None:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _told(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning in the words of the command line, above the line of progress."""
+    from thresher.cli.show import warn
+
+    warn(str(message))
 
 
 def _guarded(app: Any) -> int:

@@ -25,6 +25,7 @@ __all__ = [
     "result",
     "schema_table",
     "story",
+    "warn",
 ]
 
 console = Console(stderr=True, highlight=False)
@@ -35,6 +36,12 @@ _QUIET_EVERY = 10.0  # seconds between lines where there is no terminal
 
 def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, default=_plain, allow_nan=False) + "\n")
+
+
+def warn(message: str) -> None:
+    console.print(
+        f"thresher: warning: {escape(as_options(message))}", style="yellow", soft_wrap=True
+    )
 
 
 def _plain(value: Any) -> Any:

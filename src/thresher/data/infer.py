@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +39,7 @@ _DATE_NOTE = "a date: types={{{!r}: 'date'}} makes it a number"
 _TYPOS = 0.01  # so few words among numbers are bad rows, not categories
 _MOST_CLASSES = 20
 _EXACT = 2.0**53
+_ALIKE = 0.7  # how alike a label and its misspelling are
 _SPARSE_BELOW = 0.25  # share of non-zeros under which compressed rows are smaller and faster
 
 
@@ -329,6 +332,7 @@ def infer_target(
         task = "classification" if whole and few else "regression"
     if task == "regression":
         return Target(name, "regression")
+    _check_are_labels(name, values, distinct, file)
     if every is not None:
         distinct = np.unique(every[np.isfinite(every)])
     if not 0 < distinct.size <= 10_000:
@@ -340,6 +344,17 @@ def infer_target(
             "are not told apart: write labels as words, or give task='regression'"
         )
     return _classes(name, _labels(distinct), wishes)
+
+
+def _check_are_labels(name: str, values: np.ndarray, distinct: np.ndarray, file: str) -> None:
+    """Fractions of which hardly two are the same were measured."""
+    many = distinct.size > max(_MOST_CLASSES, 0.5 * values.size)
+    if many and bool(np.any(distinct != np.round(distinct))):
+        raise DataError(
+            f"{file}: the target {name!r} has {distinct.size} different values in {values.size} "
+            f"rows, {distinct[0]:g} and {distinct[1]:g} among them: these are numbers, not labels; "
+            "give task='regression', or classes if they are labels"
+        )
 
 
 def given_classes(name: str, classes: Sequence[Any], wishes: Wishes) -> Target:
@@ -360,6 +375,7 @@ def _classes(name: str, labels: Sequence[Any], wishes: Wishes) -> Target:
     if wishes.task != "novelty":
         return Target(name, "classification", tuple(labels))
     given = _as_label(wishes.outlier_label, labels)
+    _check_spelling("outlier_label", given, labels)
     known = [label for label in labels if label != given]
     if not known:
         raise DataError(f"all rows looked at have the outliers' label {given!r}")
@@ -385,10 +401,24 @@ def partly_labelled(schema: Schema, wishes: Wishes, name: str) -> Schema:
         raise DataError(f"{name}: irrelevant={marker!r} is a word, but the labels are numbers")
     if marker is not None and not isinstance(marker, str) and target.by_words:
         marker = str(marker)
+    _check_spelling("irrelevant", marker, target.classes)
     classes = tuple(label for label in target.classes if label != marker)
     if not classes:
         raise DataError(f"{name}: all labelled rows looked at are irrelevant ({marker!r})")
     return replace(schema, target=replace(target, classes=classes, partly=True, irrelevant=marker))
+
+
+def _check_spelling(option: str, given: Any, labels: Sequence[Any]) -> None:
+    """No row needs to have the label of rows of no class; but it may be another's, misspelled."""
+    if not isinstance(given, str) or given in labels:
+        return
+    plain = {str(label).strip().casefold(): label for label in labels}
+    close = difflib.get_close_matches(given.strip().casefold(), plain, 1, _ALIKE)
+    if close:
+        warnings.warn(
+            f"no row looked at has the label {option}={given!r}, but some have {plain[close[0]]!r}",
+            stacklevel=2,
+        )
 
 
 def _labels(distinct: np.ndarray) -> tuple[Any, ...]:

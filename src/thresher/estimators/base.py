@@ -37,7 +37,7 @@ from thresher.solvers.base import Near
 from thresher.solvers.stream import Facts, Stream, Streams, open_streams
 from thresher.solvers.verdict import is_no_better
 
-__all__ = ["SEVERITY", "Learner", "Path", "Setup"]
+__all__ = ["SEVERITY", "Learner", "Path", "Setup", "StatusWarning"]
 
 #: how fits may end, the worst last
 SEVERITY = [
@@ -59,6 +59,10 @@ _FINAL = (
 )  # fmt: skip
 
 _UNKNOWN = Facts()
+
+
+class StatusWarning(ConvergenceWarning):
+    """What ``status_`` says, to those who do not ask for it."""
 
 
 class Setup(NamedTuple):
@@ -429,7 +433,7 @@ class Learner(NestedParameters):
         self.solver_, self.penalty_ = stream.solver, stream.problem.penalty
 
     def _warn(self, status: Status) -> None:
-        warnings.warn(f"{type(self).__name__}: {status}", ConvergenceWarning, stacklevel=5)
+        warnings.warn(f"{type(self).__name__}: {status}", StatusWarning, stacklevel=5)
 
     def follow(self, path: Path | None) -> None:
         """Start fits from neighbours on a path of strengths, and leave their ends there."""

@@ -183,7 +183,8 @@ class MultipleKernelModel(ExactModel):
             name = _named(members[first], names)
             more = f" and {zero.size - 1} more" if zero.size > 1 else ""
             warnings.warn(
-                f"{name}{more} is zero, or not finite, on all rows, and cannot be chosen",
+                f"{name}{more} is zero, not finite, or beyond single precision, and cannot be "
+                "chosen: scale the features",
                 UserWarning, stacklevel=6,
             )  # fmt: skip
         return bank, members

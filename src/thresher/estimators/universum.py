@@ -194,6 +194,7 @@ class UniversumClassifier(UniversumModel):
         """
         self.check_options()
         X, codes, classes = checked_partly(self, X, y, self.irrelevant)
+        self.check_irrelevant(codes)
         weight = input.check_weight(sample_weight, X)
         return self.fit_codes(X, codes, classes, weight)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -176,7 +177,18 @@ class UniversumModel(Classifier, MapModel):
 
     def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
         """Learn from checked rows and targets as readers code them, blank ones too."""
-        return self.fit_codes(X, from_targets(y), classes, weight)
+        codes = from_targets(y)
+        self.check_irrelevant(codes)
+        return self.fit_codes(X, codes, classes, weight)
+
+    def check_irrelevant(self, codes: np.ndarray) -> None:
+        """Say so if no row is of no class, though a label for such rows is given."""
+        if self.irrelevant is not None and not (codes == IRRELEVANT).any():
+            warnings.warn(
+                f"no row has the label irrelevant={self.irrelevant!r}: nothing is known to belong "
+                "to no class",
+                stacklevel=3,
+            )
 
     def fit_codes(
         self, X: Any, codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | None = None

@@ -27,6 +27,7 @@ __all__ = ["Bank", "GramBank", "KernelBank", "Member"]
 
 _TALL, _WIDE = 128, 1024  # a block of inner products: half a megabyte
 _ROUNDING = 1.2e-7  # of single precision
+_LARGEST = 1e30  # mean value of a kernel that leaves room for its values in single precision
 
 
 class Member(NamedTuple):
@@ -53,7 +54,7 @@ class Bank(Protocol):
 
     size: int  # rows
     count: int  # kernels
-    factors: np.ndarray  # by which kernels are multiplied; 0 for one that is zero everywhere
+    factors: np.ndarray  # by which kernels are multiplied; 0 for one that cannot be used
 
     def columns(self, weights: np.ndarray) -> Columns:
         """Of the sum of the kernels with these weights."""
@@ -66,7 +67,7 @@ class Bank(Protocol):
 
 
 def _factors(means: np.ndarray) -> np.ndarray:
-    usable = np.isfinite(means) & (means > 0.0)
+    usable = (means > 1.0 / _LARGEST) & (means < _LARGEST)
     return np.where(usable, 1.0 / np.where(usable, means, 1.0), 0.0)
 
 
@@ -138,6 +139,7 @@ class KernelBank:
         single = z.astype(np.float32)
         for group in self._groups:
             group.add_forms(used, z, single, out)
+        out[:, self.factors == 0.0] = 0.0  # whatever overflowed there
         return out * self.factors
 
 

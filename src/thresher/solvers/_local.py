@@ -73,11 +73,14 @@ def _mean_loss(problem: Problem, chunk: Chunk, p: np.ndarray, along: np.ndarray,
 
 
 class Start(NamedTuple):
-    """Where the phase starts, and the intercept to start from without weights."""
+    """Where the phase starts, and the intercept to start from without weights.
+
+    ``origin`` None: it goes on from here, where it had ended before.
+    """
 
     w: np.ndarray
     bias: float
-    origin: float = 0.0
+    origin: float | None = None
 
 
 class Finished(NamedTuple):
@@ -221,7 +224,8 @@ def finish_on(
     options: Options, tol: float,
 ) -> Finished:  # fmt: skip
     """From ``start`` to delta <= tol over all features, on a manifold that grows where it must."""
-    start, inside = _on_some_rows(problem, chunk, units, inside, start, options, tol)
+    if start.origin is not None:
+        start, inside = _on_some_rows(problem, chunk, units, inside, start, options, tol)
     point, whole, view, steps = Point.at(problem, chunk, *start[:2]), View.whole(chunk), None, 0
     delta = math.inf
     for look in range(_OUTER):
@@ -279,7 +283,7 @@ def _on_some_rows(
     size = min(chunk.order.size, max(size, _LEAST))
     some = View.whole(_drawn(chunk, size, problem.seed, 13))
     point = Point.at(problem, some.chunk, *start[:2])
-    none = Point.at(problem, some.chunk, np.zeros_like(point.w), start.origin)
+    none = Point.at(problem, some.chunk, np.zeros_like(point.w), start.origin or 0.0)
     noisy = chunk.order.size < _ROWS * np.count_nonzero(inside)
     if noisy or not point.loss + evaluate(problem.penalty, point.w) <= none.loss:
         point = none

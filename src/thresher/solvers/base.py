@@ -325,6 +325,8 @@ class Solver:
     #: can take rows once, in a stream; otherwise every update must see the same rows again
     streaming: ClassVar[bool] = True
     default_passes: ClassVar[int] = 10
+    #: whether it knows when it is done even if nobody asks for a tolerance
+    has_goal: ClassVar[bool] = False
     #: fields of the state that hold positions of features: a state from a file is checked by them
     index_fields: ClassVar[frozenset[str]] = frozenset()
     #: fields of the state that are divided by: positive and finite in a state from a file

@@ -108,7 +108,7 @@ class ElasticNetBall:
         if self._is_simplex:  # equal kernels share
             top = forms >= largest * (1.0 - 1e-12)
             return top / np.count_nonzero(top)
-        return self._tight(forms / largest)
+        return self._tight(forms)
 
     def project(self, point: np.ndarray) -> np.ndarray:
         inside = np.maximum(point, 0.0)
@@ -123,8 +123,11 @@ class ElasticNetBall:
         return 0.5 * self.v / (1.0 - self.v)
 
     def _tight(self, u: np.ndarray) -> np.ndarray:
-        """max(b u - h, 0) with b such that the constraint holds with equality."""
-        h = self._offset
+        """max(b u - h, 0) with b such that the constraint holds with equality.
+
+        The largest must be positive; it is made one, so that no square overflows.
+        """
+        h, u = self._offset, u / u.max()
         falling = -np.sort(-u)
         m = np.arange(1, u.size + 1)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -189,6 +189,7 @@ class RDAPlus(Solver):
     loss_needs = frozenset({"curvature"})
     default_penalty = "l1"
     default_passes = 30
+    has_goal = True
     sum_fields = frozenset(
         {"gradient", "bias_gradient", "step", "seen", "paid", "value", "sums", "mass"}
     )
@@ -297,7 +298,7 @@ class RDAPlus(Solver):
         wide = replace(problem, dtype=np.float64)
         if state.phase == _LOCAL:
             w, bias = state.point[:-1], float(state.point[-1])
-            return units, units.with_any(state.inside > 0), Start(w, bias, bias)
+            return units, units.with_any(state.inside > 0), Start(w, bias)
         w, bias = self._averaging().finish(wide, state.dual_of(problem))
         mean = state.gradient / state.step
         inside = units.with_any(w != 0.0) | tempted(problem.penalty, units, w, mean, self.rho)

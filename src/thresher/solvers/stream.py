@@ -110,7 +110,8 @@ class Stream:
     @property
     def usual_status(self) -> Status:
         """How passes end that nobody has stopped."""
-        return Status.COMPLETED if self.problem.tol is None else Status.MAX_ITER
+        aims = self.problem.tol is not None or self.solver.has_goal
+        return Status.MAX_ITER if aims else Status.COMPLETED
 
     def check(self, features: int, outputs: int) -> None:
         """ValueError for a stream from a file that is not for so many features and outputs."""

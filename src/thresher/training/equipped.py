@@ -64,8 +64,8 @@ def _check_partly(schema: Schema, learner: str) -> None:
     if schema.target is not None and schema.target.partly and not LEARNERS[learner].partly:
         able = " or ".join(name for name, entry in LEARNERS.items() if entry.partly)
         raise ValueError(
-            f"learner={learner!r} learns from labelled rows only: open the data without "
-            f"partly_labelled and irrelevant, or use {able}"
+            f"learner={learner!r} learns from labelled rows only: leave out "
+            f"partly_labelled (--partly-labelled) and irrelevant (--irrelevant), or use {able}"
         )
 
 

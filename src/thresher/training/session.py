@@ -22,6 +22,7 @@ from thresher.data.batch import gathered
 from thresher.data.errors import nearest
 from thresher.data.rows_file import on_disk
 from thresher.engines import Engine, engine_for, expect
+from thresher.estimators.base import StatusWarning
 from thresher.registry import LEARNERS, resolve
 from thresher.solvers import Solver, Status
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
@@ -371,7 +372,7 @@ class _Run:
             warnings.catch_warnings(),
             fitted_with(estimator, max_iter=passes, callbacks=[after_pass]),
         ):
-            warnings.simplefilter("ignore")  # the status is reported with the model
+            warnings.simplefilter("ignore", StatusWarning)  # it is told with the model
             estimator.check_options()
             estimator.fit_coded(block.X, block.targets, self.classes, block.weight)
         return Status(estimator.status_)
@@ -405,7 +406,7 @@ class _Run:
         self.planned, self.history = job.feed.passes, job.history
         self.total = None if intake.rows is None else intake.rows * job.feed.passes
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the status is reported with the model
+            warnings.simplefilter("ignore", StatusWarning)  # it is told with the model
             return run_job(
                 self.estimator, intake, job, self.scores, self._on_learning, self.how.stop,
                 checkpointer, self.engine,
