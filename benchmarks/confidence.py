@@ -25,7 +25,7 @@ from thresher.solvers import AveragedSGD, Problem, driver
 from thresher.solvers.confidence_diagonal import DiagonalConfidence
 from thresher.solvers.confidence_full import FullConfidence
 from thresher.solvers.confidence_rules import AROW, SCW, Recursive
-from thresher.solvers.pegasos import mean_sqnorm
+from thresher.solvers.step_lengths import mean_sqnorm
 
 FEATURES, DENSE_ROWS = 500, 2000
 

@@ -57,7 +57,7 @@ class Registry(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         names, columns = _TABLES[self.arguments[0]]
-        noted(self.env, registry, *names.values())
+        noted(self.env, registry.Names, *names.values())
         lines = []
         for name, cls in names.items():
             where = f":py:class:`~{cls.__module__}.{cls.__qualname__}`"
@@ -71,7 +71,7 @@ class LearnersTable(SphinxDirective):
     """What ``--learner`` names: help, estimators by task, who races for it."""
 
     def run(self) -> list[nodes.Node]:
-        noted(self.env, registry)
+        noted(self.env, registry.Learners)
         lines = [
             [f'``"{name}"``', entry.advice, ", ".join(map(_class, entry.estimators.values()))]
             for name, entry in registry.LEARNERS.items()
@@ -83,7 +83,7 @@ class TasksTable(SphinxDirective):
     """What a target may mean, and what makes one model better than another."""
 
     def run(self) -> list[nodes.Node]:
-        noted(self.env, registry)
+        noted(self.env, registry.Task)
         lines = [
             [f'``"{name}"``', task.target, ", ".join(f"``{c}``" for c in task.criteria)]
             for name, task in registry.TASKS.items()

@@ -14,7 +14,8 @@ from thresher import (
     train,
 )
 from thresher.artifacts.container import BadFile
-from thresher.cli.questions import QUESTIONS, Talk
+from thresher.cli.questions import QUESTIONS
+from thresher.cli.talk import Talk
 from thresher.solvers.label_machines import METHODS
 
 MOONS, HALVES = make_moons(200, noise=0.06, random_state=0)

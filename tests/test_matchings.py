@@ -11,7 +11,7 @@ from scipy.sparse import csc_matrix, csr_matrix, diags, eye, kron, vstack
 
 from thresher import ObjectMatching
 from thresher.matchings.assignment import best_assignment, best_few, permutation_matrix, recall
-from thresher.matchings.convex import is_degenerate, objective, soft_match
+from thresher.matchings.convex import is_degenerate, soft_match
 from thresher.matchings.refining import exchanged, refined
 from thresher.matchings.similarities import centred, flattened, of_unit_size, without_diagonal
 from thresher.matchings.sorting import likeness, sort_from, sorted_best, spectral_starts
@@ -33,6 +33,18 @@ def kernels(n, m, seed=0, noise=0.2):
 
 def coupled(K, L):
     return Coupling(Spectrum.of(K), Spectrum.of(L))
+
+
+def objective(coupling, P, penalty):
+    """The value of the penalised problem at P; of the first term alone where C is infinite."""
+    if np.isinf(penalty):
+        return coupling.value(P)
+    rows, columns = P.sum(axis=1) - 1.0, P.sum(axis=0) - 1.0
+    if P.shape[0] < P.shape[1]:  # objects of the larger set may have less than one
+        columns = np.maximum(columns, 0.0)
+    elif P.shape[0] > P.shape[1]:
+        rows = np.maximum(rows, 0.0)
+    return coupling.value(P) + penalty * (rows @ rows + columns @ columns)
 
 
 # ---------------------------------------------------------------- the quadratic term

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from thresher import load_model, open_data, train
 from thresher.cli.app import app
-from thresher.cli.questions import QUESTIONS, Talk
+from thresher.cli.questions import QUESTIONS
+from thresher.cli.talk import Talk
 from thresher.cli.wizard import recipe_of
 from thresher.data import Schema
 from thresher.data.errors import DataError

@@ -10,7 +10,8 @@ import pytest
 
 from thresher import DataError, Schema, load_model, open_data, train
 from thresher._blanks import IRRELEVANT_TARGET
-from thresher.cli.questions import QUESTIONS, Talk
+from thresher.cli.questions import QUESTIONS
+from thresher.cli.talk import Talk
 from thresher.cli.wizard import recipe_of
 from thresher.data import Target
 from thresher.training.holdout import HoldOut

@@ -41,7 +41,7 @@ from numba import njit
 from thresher import penalties
 from thresher._rows import as_rows
 from thresher.losses import Loss
-from thresher.solvers import Pegasos, Problem, driver, pegasos
+from thresher.solvers import Pegasos, Problem, _scaled_steps, driver
 
 @njit
 def inner(v):
@@ -65,7 +65,7 @@ X = np.random.default_rng(0).normal(size=(50, 3))
 chunk = driver.whole(as_rows(X), np.where(X[:, 0] > 0, 1.0, -1.0))
 problem = Problem(make({closed})({slope}), penalties.L2(0.1), 3)
 result = driver.learn(Pegasos(), problem, chunk, driver.Plan(passes=2))
-misses = sum(pegasos._scaled_sgd.stats.cache_misses.values())
+misses = sum(_scaled_steps.scaled_sgd.stats.cache_misses.values())
 print(misses, repr(float(np.sum(result.coef))))
 """
 

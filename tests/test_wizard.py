@@ -17,7 +17,8 @@ import pytest
 from thresher import load_model
 from thresher._durations import seconds_of
 from thresher.cli import show, wizard
-from thresher.cli.questions import QUESTIONS, Talk
+from thresher.cli.questions import QUESTIONS
+from thresher.cli.talk import Talk
 
 BY_KEY = {question.key: question for question in QUESTIONS}
 _MARKUP = "[bold]odd[/]"

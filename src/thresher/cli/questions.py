@@ -1,7 +1,6 @@
 """The wizard's questions: what is asked, why it matters, what most people choose, and defaults.
 
-A question is data; nothing here prints or reads.  ``Talk`` holds the answers so far and the data as
-they describe it.
+A question is data; nothing here prints or reads.
 """
 
 from __future__ import annotations
@@ -9,121 +8,18 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
 
 from thresher._durations import seconds_of
-from thresher.data import DataSet, open_data
+from thresher.cli.talk import NO_TARGET, Choice, Question, Talk
 from thresher.data.errors import nearest
 from thresher.registry import LEARNERS, LOSSES, MAPS, TASKS
 
-__all__ = ["NOTHING", "QUESTIONS", "Choice", "Question", "Talk", "tunes"]
+__all__ = ["NOTHING", "QUESTIONS", "tunes"]
 
 _TARGETS = ("target", "label", "labels", "class", "y", "outcome", "response", "income", "price")
 _MOST_LISTED = 30
-_NONE = "none"  # the answer of whoever has no target
 NOTHING = "none"  # of whoever knows no rows of no class
-
-
-class Choice(NamedTuple):
-    value: str
-    text: str
-
-
-@dataclass
-class Talk:
-    """Files, how to read them, and the answers so far; ``data`` is opened as they say."""
-
-    paths: list[str]
-    reading: dict[str, Any] = field(default_factory=dict)
-    answers: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.data = self.opened()
-        if not self.data.source.rereadable:
-            raise ValueError(
-                f"{self.data.name} can be read only once, the wizard looks first: save it to a file"
-            )
-
-    def opened(self, **wishes: Any) -> DataSet:
-        return open_data(self.paths, **self.reading, **wishes, partly_labelled=True)
-
-    @property
-    def is_table(self) -> bool:
-        return self.data.schema.is_table
-
-    @property
-    def groups(self) -> bool:
-        """Whether rows are to be grouped, and nothing is predicted."""
-        return self.answers.get("target") == _NONE and _NONE not in self.data.schema.names
-
-    @property
-    def task(self) -> str:
-        if self.groups:
-            return "clustering"
-        if "task" in self.answers:
-            return self.answers["task"]
-        target = self.data.schema.target
-        return "classification" if target is None else target.task
-
-    def rarest(self) -> float:
-        """Share of the rarest class in the first rows."""
-        sample, target = self.data.sample, self.data.schema.target
-        if sample.y is None or target is None or not target.classes:
-            return 1.0
-        counts = np.bincount(sample.codes, minlength=len(target.classes))
-        return float(counts.min() / max(counts.sum(), 1))
-
-    def answer(self, question: Question, text: str) -> str:
-        """Take an answer (empty: the default), or say what is wrong with it."""
-        value = text.strip() or question.default(self)
-        values = [choice.value for choice in question.choices(self)]
-        if values and (not question.open_ended or _counts(value, values)):
-            value = _chosen(value, values)
-        self.answers[question.key] = question.check(self, value)
-        return self.answers[question.key]
-
-
-def _counts(text: str, values: list[str]) -> bool:
-    """Whether it is the number of a choice, and not one itself."""
-    return text not in values and text.isdigit() and 1 <= int(text) <= len(values)
-
-
-def _chosen(text: str, values: list[str]) -> str:
-    """A choice by its number, its name or the beginning of its name."""
-    if text.isdigit() and 1 <= int(text) <= len(values):
-        return values[int(text) - 1]
-    word = text.casefold().replace("-", "_")
-    exact = [v for v in values if v.casefold() == word]
-    begun = exact or [v for v in values if v.casefold().startswith(word)]
-    if len(begun) == 1:
-        return begun[0]
-    if begun:
-        raise ValueError(f"{text!r} could be {' or '.join(begun)}")
-    raise ValueError(f"{text!r} is no answer: {nearest(text, values)}")
-
-
-def _as_is(talk: Talk, value: str) -> str:
-    return value
-
-
-@dataclass(frozen=True)
-class Question:
-    """``check`` may turn an answer into another, or raise ValueError with the reason."""
-
-    key: str
-    text: str
-    why: str
-    usual: str
-    choices: Callable[[Talk], list[Choice]]
-    default: Callable[[Talk], str]
-    check: Callable[[Talk, str], str] = _as_is
-    asked: Callable[[Talk], bool] = lambda talk: True
-    open_ended: bool = False  # the choices are suggestions
 
 
 # ---------------------------------------------------------------- target and task
@@ -135,8 +31,8 @@ def _columns(talk: Talk) -> list[Choice]:
     columns = [
         Choice(c.name, "" if target and c.name == target.name else c.describe()) for c in listed
     ]
-    nothing = Choice(_NONE, "Predict nothing: group the rows by themselves (clustering).")
-    return columns if _NONE in talk.data.schema.names else [*columns, nothing]
+    nothing = Choice(NO_TARGET, "Predict nothing: group the rows by themselves (clustering).")
+    return columns if NO_TARGET in talk.data.schema.names else [*columns, nothing]
 
 
 def _likely_target(talk: Talk) -> str:
@@ -147,7 +43,7 @@ def _likely_target(talk: Talk) -> str:
 
 def _check_target(talk: Talk, value: str) -> str:
     names = talk.data.schema.names
-    if value == _NONE and value not in names:
+    if value == NO_TARGET and value not in names:
         talk.data = talk.opened()
         return value
     if value not in names:

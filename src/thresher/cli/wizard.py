@@ -20,7 +20,8 @@ from rich.table import Table
 
 from thresher._durations import seconds_of
 from thresher.cli import show
-from thresher.cli.questions import NOTHING, QUESTIONS, Question, Talk, tunes
+from thresher.cli.questions import NOTHING, QUESTIONS, tunes
+from thresher.cli.talk import Question, Talk
 from thresher.data.errors import nearest
 from thresher.registry import LEARNERS, LOSSES
 from thresher.training.recipe import Recipe

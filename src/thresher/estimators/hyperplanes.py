@@ -20,7 +20,7 @@ from thresher.losses import Hinge
 from thresher.penalties import L2
 from thresher.solvers import Chunk, Problem, Status, driver
 from thresher.solvers.hyperplanes import Hyperplanes
-from thresher.solvers.pegasos import mean_sqnorm
+from thresher.solvers.step_lengths import mean_sqnorm
 from thresher.solvers.stream import Facts
 
 __all__ = ["MultiHyperplaneClassifier"]

@@ -9,7 +9,7 @@ import numpy as np
 from thresher.estimators.base import Learner, Setup
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.fronts import MapFront
-from thresher.estimators.linear import LinearModel
+from thresher.estimators.linear_model import LinearModel
 from thresher.estimators.mapped import MapModel
 from thresher.estimators.regressor import Regressor
 from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions

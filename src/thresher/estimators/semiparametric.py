@@ -33,7 +33,8 @@ from thresher.penalties import L2, WeightedL2
 from thresher.registry import LOSSES, resolve
 from thresher.solvers import Chunk, DirectLeastSquares, Newton, Problem, Result, Solver, driver
 from thresher.solvers.auto import default_tolerance
-from thresher.solvers.base import Near, takes
+from thresher.solvers.base import Near
+from thresher.solvers.compatible import takes
 from thresher.solvers.semiparametric import INNER, SemiparametricDual
 from thresher.solvers.semiparametric_ridge import SemiparametricLeastSquares
 from thresher.solvers.smoothing import SmoothedNewton

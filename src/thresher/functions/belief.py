@@ -138,9 +138,6 @@ class LowRankSpread(NamedTuple):
         check_numbers("directions", self.directions, (outputs, lines, features + 1))
 
 
-Spread = DiagonalSpread | FullSpread | LowRankSpread
-
-
 class BeliefFunction(NamedTuple):
     """x . coef' + intercept, of weights that are known with these variances.
 

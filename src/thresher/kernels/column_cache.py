@@ -153,10 +153,6 @@ class ColumnCache:
             out[part] = self.table[self.places(rows[part])]
         return out
 
-    def is_kept(self, rows: np.ndarray) -> np.ndarray:
-        """Which columns are there."""
-        return self._place_of[rows] >= 0
-
     def _room(self, count: int) -> np.ndarray:
         """Unused places, then those of the columns that were not asked for the longest."""
         new = np.arange(self._used, min(self._used + count, self.capacity))

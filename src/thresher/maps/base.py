@@ -20,7 +20,8 @@ from thresher.dimensions import Int
 from thresher.kernels.gram import blocks
 from thresher.registry import Contestant
 from thresher.solvers import AveragedSGD, DirectLeastSquares, DualDescent, Problem, QuasiNewton
-from thresher.solvers.base import Solver, takes
+from thresher.solvers.base import Solver
+from thresher.solvers.compatible import takes
 
 __all__ = ["CHECKS", "Circumstances", "FeatureMap"]
 

@@ -23,7 +23,7 @@ from thresher.kernels.gram import blocks
 from thresher.maps.base import Circumstances, FeatureMap
 from thresher.maps.bundles import Bundles, bundled
 from thresher.solvers import DualDescent, Solver
-from thresher.solvers.base import takes
+from thresher.solvers.compatible import takes
 
 __all__ = [
     "LeafFeatures",

@@ -24,7 +24,7 @@ import numpy as np
 from thresher.matchings.spectra import Coupling
 from thresher.matchings.stochastic import Multipliers, nearest_stochastic
 
-__all__ = ["Soft", "is_degenerate", "objective", "soft_match"]
+__all__ = ["Soft", "is_degenerate", "soft_match"]
 
 _RELAXATION = 1.6  # Boyd et al. (2011): 1.5 to 1.8
 _STRENGTH = 0.2  # of the pull between the two halves of a step, in units of the usual curvature
@@ -66,18 +66,6 @@ def soft_match(
         drift -= Z
         residual = max(_relative(X - Z, Z), _relative(Z - before, drift))
     return Soft(Z, steps, residual)
-
-
-def objective(coupling: Coupling, P: np.ndarray, penalty: float) -> float:
-    """The value of the penalised problem at P; of the first term alone where C is infinite."""
-    if np.isinf(penalty):
-        return coupling.value(P)
-    rows, columns = P.sum(axis=1) - 1.0, P.sum(axis=0) - 1.0
-    if P.shape[0] < P.shape[1]:  # objects of the larger set may have less than one
-        columns = np.maximum(columns, 0.0)
-    elif P.shape[0] > P.shape[1]:
-        rows = np.maximum(rows, 0.0)
-    return coupling.value(P) + penalty * float(rows @ rows + columns @ columns)
 
 
 def is_degenerate(K: np.ndarray, L: np.ndarray) -> bool:

@@ -26,11 +26,12 @@ on: within it the penalty is smooth (:func:`pattern_of`).
 """
 
 from thresher.penalties.base import Penalty, strengthened
-from thresher.penalties.blocks import GroupPenalty, evaluate, pattern_of
+from thresher.penalties.blocks import GroupPenalty
 from thresher.penalties.builders import dummies, edge_groups, powers
 from thresher.penalties.coordinates import L1, L2, Box, ElasticNet, WeightedL1, WeightedL2
 from thresher.penalties.groups import GroupL2, SparseGroupL2, lp_value
 from thresher.penalties.membership import Features
+from thresher.penalties.vectors import evaluate, pattern_of
 
 __all__ = [
     "L1",

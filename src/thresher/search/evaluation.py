@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from thresher.estimators.kernel import KernelModel
-from thresher.estimators.linear import LinearModel
+from thresher.estimators.linear_model import LinearModel
 from thresher.search.criteria import Criterion
 from thresher.search.paths import Paths, steps_along
 from thresher.search.shared import SharedFits, known_rows

@@ -17,7 +17,7 @@ import threading
 from typing import Any, NamedTuple
 
 from thresher.estimators.base import Setup
-from thresher.estimators.linear import LinearModel
+from thresher.estimators.linear_model import LinearModel
 from thresher.search.settings import settings_key
 from thresher.solvers import Result, Solver, Status
 from thresher.solvers.base import Near

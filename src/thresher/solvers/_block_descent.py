@@ -20,20 +20,16 @@ import numpy as np
 from numba import njit
 
 from thresher.solvers._dense_columns import dense_columns, dot
-from thresher.solvers._working_set import (
-    Model,
-    columns_of,
-    is_dense,
-    matrix_of,
-    sweeps_of,
-)
+from thresher.solvers._sweeps import SWEEPS, after_sweep, sweeps_of
+from thresher.solvers._working_set import Model, columns_of, is_dense, matrix_of
 from thresher.solvers.base import Chunk, Problem
 
-__all__ = ["Blocks", "blocks_by_columns", "blocks_by_matrix", "widest"]
+__all__ = ["Blocks", "blocks_by_columns", "blocks_by_matrix", "descend_blocks", "widest"]
 
 _WITHIN = 20  # steps within a group before the others are told
 _EXACT = 64  # features of a group up to which its largest eigenvalue is worked out
 _POWERS, _SAFE = 20, 1.1
+_ENOUGH = 1e-4  # of the way come: moves below it end the sweeps
 
 
 class Blocks(NamedTuple):
@@ -45,15 +41,12 @@ class Blocks(NamedTuple):
         Its groups.
     bounds : array of int
         Where the coordinates of each begin and end.
-    copies : array of int
-        Of each coordinate: its place among all copies.
     at : array of int
-        Its feature's place among the features of the working set.
+        Of each coordinate: the place of its feature among those of the working set.
     """
 
     groups: np.ndarray
     bounds: np.ndarray
-    copies: np.ndarray
     at: np.ndarray
 
 
@@ -111,6 +104,17 @@ def _settle(own, bound, penalty, group, point, slope, rounds, trial):
     return first
 
 
+@njit(cache=True, nogil=True)
+def _compared(point, before, origin):
+    """Squared, how far a group is from where it was and from its origin; is there life in it."""
+    change, far, alive = 0.0, 0.0, False
+    for a in range(point.size):
+        change += (point[a] - before[a]) ** 2
+        far += (point[a] - origin[a]) ** 2
+        alive = alive or point[a] != 0.0
+    return change, far, alive or change > 0.0
+
+
 # ---------------------------------------------------------------- with the matrix
 
 
@@ -120,22 +124,19 @@ def blocks_by_matrix(
 ) -> np.ndarray:  # fmt: skip
     """Where the model is smallest, by S of a ``sample`` of the rows; the copies' weights there."""
     S = matrix_of(problem, chunk, p, model, sample)
-    target = v.copy()
-    sweeps = sweeps_of(False)
-    _descend_matrix(S, model.gradient, *blocks, problem.penalty, v, sweeps, target)
-    return target
+    return descend_blocks(S, model.gradient, *blocks, problem.penalty, v)
 
 
 @njit(cache=True, nogil=True)
-def _descend_matrix(S, gradient, groups, bounds, copies, at, penalty, v, sweeps, target):
-    size = S.shape[0]
-    product, moved = np.zeros(size), np.zeros(at.size)
-    room = widest(bounds)
-    slope, trial = np.empty(room), np.empty(room)
+def descend_blocks(S, gradient, groups, bounds, at, penalty, v):
+    """Block descent from v with S at hand; the copies' weights at the minimum."""
+    target, size = v.copy(), S.shape[0]
+    product, room = np.zeros(size), widest(bounds)
+    before, slope, trial = np.empty(room), np.empty(room), np.empty(room)
     limits = np.empty(groups.size)
     own = np.empty((room, room))
     awake, everyone = np.ones(groups.size, np.bool_), True
-    for sweep in range(sweeps):
+    for sweep in range(SWEEPS):
         largest, scale = 0.0, 0.0
         for g in range(groups.size):
             if not (everyone or awake[g]):
@@ -145,7 +146,7 @@ def _descend_matrix(S, gradient, groups, bounds, copies, at, penalty, v, sweeps,
             point = target[start:stop]
             for a in range(width):
                 slope[a] = gradient[at[start + a]] + product[at[start + a]]
-                moved[start + a] = point[a]
+                before[a] = point[a]
             for a in range(width):
                 line = S[at[start + a]]
                 for b in range(width):
@@ -156,25 +157,18 @@ def _descend_matrix(S, gradient, groups, bounds, copies, at, penalty, v, sweeps,
             if limits[g] <= 0.0:
                 continue
             _settle(block, limits[g], penalty, groups[g], point, slope[:width], _WITHIN, trial)
-            alive, change, far = False, 0.0, 0.0
             for a in range(width):
-                move = point[a] - moved[start + a]
+                move = point[a] - before[a]
                 if move != 0.0:
                     line = S[at[start + a]]
                     for b in range(size):
                         product[b] += move * line[b]
-                change += move * move
-                far += (point[a] - v[start + a]) ** 2
-                alive = alive or point[a] != 0.0
-            largest = max(largest, change * limits[g])
-            scale = max(scale, far * limits[g])
-            awake[g] = alive or change > 0.0
-        if largest <= 1e-4 * scale:
-            if everyone:
-                break
-            everyone = True
-        else:
-            everyone = False
+            change, far, awake[g] = _compared(point, before, v[start:stop])
+            largest, scale = max(largest, change * limits[g]), max(scale, far * limits[g])
+        over, everyone = after_sweep(largest <= _ENOUGH * scale, everyone)
+        if over:
+            break
+    return target
 
 
 # ---------------------------------------------------------------- with columns
@@ -200,7 +194,7 @@ def blocks_by_columns(
 
 
 @njit(cache=True, nogil=True)
-def _descend_dense(lines, gradient, groups, bounds, copies, at, penalty, v, sweeps, target):
+def _descend_dense(lines, gradient, groups, bounds, at, penalty, v, sweeps, target):
     """Through lines z_a with S = Z Z'; q is the sum of delta_a times line a."""
     q = np.zeros(lines.shape[1])
     room = widest(bounds)
@@ -230,24 +224,17 @@ def _descend_dense(lines, gradient, groups, bounds, copies, at, penalty, v, swee
                 slope[a] = gradient[at[start + a]] + dot(lines[at[start + a]], q)
                 before[a] = point[a]
             _settle(block, limits[g], penalty, groups[g], point, slope[:width], _WITHIN, trial)
-            alive, change, far = False, 0.0, 0.0
             for a in range(width):
                 move = point[a] - before[a]
                 if move != 0.0:
                     line = lines[at[start + a]]
                     for i in range(q.size):
                         q[i] += move * line[i]
-                change += move * move
-                far += (point[a] - v[start + a]) ** 2
-                alive = alive or point[a] != 0.0
+            change, far, awake[g] = _compared(point, before, v[start:stop])
             largest, scale = max(largest, change * limits[g]), max(scale, far * limits[g])
-            awake[g] = alive or change > 0.0
-        if largest <= 1e-4 * scale:
-            if everyone:
-                break
-            everyone = True
-        else:
-            everyone = False
+        over, everyone = after_sweep(largest <= _ENOUGH * scale, everyone)
+        if over:
+            break
 
 
 @njit(cache=True, nogil=True)
@@ -284,13 +271,12 @@ def _column_norm(starts, index, values, h, first, mean, at, start, stop, q):
 
 @njit(cache=True, nogil=True)
 def _descend_sparse(
-    starts, index, values, h, first, mean, gradient, groups, bounds, copies, at, penalty, v, sweeps,
+    starts, index, values, h, first, mean, gradient, groups, bounds, at, penalty, v, sweeps,
     target,
 ):  # fmt: skip
     """Through compressed columns; the move of the predictions is q - offset."""
     q, offset = np.zeros(h.size), 0.0
-    room = widest(bounds)
-    trial, limits = np.empty(room), np.empty(groups.size)
+    room, limits = np.empty(widest(bounds)), np.empty(groups.size)
     for g in range(groups.size):
         limits[g] = _column_norm(
             starts, index, values, h, first, mean, at, bounds[g], bounds[g + 1], q
@@ -302,31 +288,25 @@ def _descend_sparse(
             limit = limits[g]
             if limit <= 0.0 or not (everyone or awake[g]):
                 continue
-            start, width = bounds[g], bounds[g + 1] - bounds[g]
-            for a in range(width):
+            start, stop = bounds[g], bounds[g + 1]
+            point, trial = target[start:stop], room[: stop - start]
+            for a in range(point.size):
                 f = at[start + a]
                 slope = gradient[f] - offset * first[f]
                 for k in range(starts[f], starts[f + 1]):
                     slope += h[index[k]] * values[k] * q[index[k]]
-                trial[a] = target[start + a] - slope / limit
-            penalty.prox_block(trial[:width], 1.0 / limit, groups[g], trial[:width])
-            alive, change, far = False, 0.0, 0.0
-            for a in range(width):
-                move = trial[a] - target[start + a]
+                trial[a] = point[a] - slope / limit
+            penalty.prox_block(trial, 1.0 / limit, groups[g], trial)
+            for a in range(point.size):
+                move = trial[a] - point[a]
                 if move != 0.0:
                     f = at[start + a]
-                    target[start + a] = trial[a]
                     offset += move * mean[f]
                     for k in range(starts[f], starts[f + 1]):
                         q[index[k]] += move * values[k]
-                change += move * move
-                far += (trial[a] - v[start + a]) ** 2
-                alive = alive or trial[a] != 0.0
+            change, far, awake[g] = _compared(trial, point, v[start:stop])
             largest, scale = max(largest, change * limit), max(scale, far * limit)
-            awake[g] = alive or change > 0.0
-        if largest <= 1e-4 * scale:
-            if everyone:
-                break
-            everyone = True
-        else:
-            everyone = False
+            point[:] = trial
+        over, everyone = after_sweep(largest <= _ENOUGH * scale, everyone)
+        if over:
+            break

@@ -90,9 +90,9 @@ def block_step(
     everyone = np.arange(penalty.n_groups)
     value += _value(penalty, everyone, penalty.pointers, v, v, 1.0)
     chosen, complete = _working_set(penalty, v, gradient, first)
-    blocks, features = _blocks(penalty, chosen)
+    blocks, copies, features = _blocks(penalty, chosen)
     model = model_of(problem, chunk, p, features, gradient)
-    own = v[blocks.copies]
+    own = v[copies]
     # Of fewer dense rows than features their columns are the smaller copy.
     if is_dense(chunk.rows):
         largest = min(largest, order.size)
@@ -109,7 +109,7 @@ def block_step(
     predicted = -(slope + _value(*ends, 1.0) - at_start)
     t = _searched(problem, chunk, p, along, ends, predicted, value, n)
     moved = v.copy()
-    moved[blocks.copies] = target if t == 1.0 else own + t * (target - own)
+    moved[copies] = target if t == 1.0 else own + t * (target - own)
     return BlockStep(
         moved, bias + t * shift, p + t * along, predicted if complete else math.inf, value
     )
@@ -174,8 +174,8 @@ def _working_set(
     return np.sort(np.concatenate([np.flatnonzero(alive), taken])), taken.size == wanted.size
 
 
-def _blocks(penalty: GroupPenalty, groups: np.ndarray) -> tuple[Blocks, np.ndarray]:
-    """The working set of these groups, and its features."""
+def _blocks(penalty: GroupPenalty, groups: np.ndarray) -> tuple[Blocks, np.ndarray, np.ndarray]:
+    """The working set of these groups, where its copies are among all, and its features."""
     sizes = np.diff(penalty.pointers)[groups]
     bounds = np.concatenate([[0], np.cumsum(sizes)])
     within = np.arange(bounds[-1]) - np.repeat(bounds[:-1], sizes)
@@ -184,4 +184,4 @@ def _blocks(penalty: GroupPenalty, groups: np.ndarray) -> tuple[Blocks, np.ndarr
     at = np.arange(features.size)
     if penalty.overlaps:
         features, at = np.unique(features, return_inverse=True)
-    return Blocks(groups, bounds, copies, at), features
+    return Blocks(groups, bounds, at), copies, features

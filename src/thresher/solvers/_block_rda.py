@@ -31,7 +31,10 @@ from thresher.penalties.blocks import GroupPenalty, folded
 from thresher.penalties.blocks import block_weights as block_weights_of
 from thresher.solvers.base import Chunk, Problem
 
-__all__ = ["BlockDualState", "block_averaging", "block_norms", "block_start", "block_weights"]
+__all__ = [
+    "Averaging", "BlockDualState", "beta_of", "block_averaging", "block_norms", "block_start",
+    "block_weights",
+]  # fmt: skip
 
 _SURELY = 1.0 - 1e-9  # norms below this share of the threshold are below it, whatever the rounding
 _AGAIN = 1 << 16  # steps between which norms are kept up; then they are summed again
@@ -95,7 +98,8 @@ def block_averaging(
 
 
 @njit(cache=True, nogil=True)
-def _beta(gamma, step, logarithmic):
+def beta_of(gamma, step, logarithmic):
+    """Weight of the proximal term after so many steps."""
     return gamma * (1.0 + math.log(max(step, 1))) if logarithmic else gamma * math.sqrt(step)
 
 
@@ -193,7 +197,7 @@ def _by_norms(
     mean = np.zeros(g.size if adaptive and batch > 1 else 0)
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
-        beta = _beta(gamma, step, logarithmic)
+        beta = beta_of(gamma, step, logarithmic)
         bias, slope_sum = origin, 0.0
         if fit_bias and step > 0:
             scale = gamma * (rho + math.sqrt(bias_squares[0])) if adaptive else beta
@@ -269,7 +273,7 @@ def _by_blocks(
     mean = np.zeros((g.shape[0] if adaptive else 0, outputs))
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
-        beta = _beta(gamma, step, logarithmic)
+        beta = beta_of(gamma, step, logarithmic)
         for c in range(outputs):
             bias[c], sums[c] = origin, 0.0
             if fit_bias and step > 0:
@@ -346,7 +350,7 @@ def _by_blocks(
 
 @njit(cache=True, nogil=True)
 def _all_blocks(gradient, squares, step, gamma, rho, logarithmic, adaptive, penalty, v):
-    beta = _beta(gamma, step, logarithmic)
+    beta = beta_of(gamma, step, logarithmic)
     for group in range(penalty.pointers.size - 1):
         _block(gradient, squares, beta, step, gamma, rho, adaptive, penalty, group, v)
 
@@ -372,7 +376,7 @@ def block_weights(
 def _bias_scales(state: BlockDualState, how: Averaging) -> Any:
     if how.adaptive:
         return how.gamma * (how.rho + np.sqrt(state.bias_squares))
-    return _beta(how.gamma, state.step, how.logarithmic)
+    return beta_of(how.gamma, state.step, how.logarithmic)
 
 
 def _by_output(penalty: GroupPenalty, v: np.ndarray, outputs: int) -> list[np.ndarray]:

@@ -13,7 +13,8 @@ import math
 import numpy as np
 from numba import njit
 
-from thresher.solvers._working_set import Model, sweeps_of, weighted_rows
+from thresher.solvers._sweeps import after_sweep, sweeps_of
+from thresher.solvers._working_set import Model, weighted_rows
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = ["dense_columns", "dot", "step_by_dense_columns"]
@@ -35,10 +36,9 @@ def step_by_dense_columns(
             columns, model.gradient, model.diagonal, w, model.chosen, problem.penalty, awake,
             everyone, target, q,
         )  # fmt: skip
-        settled = largest <= 1e-6 * scale
-        if settled and everyone:
+        over, everyone = after_sweep(largest <= 1e-6 * scale, everyone)
+        if over:
             break
-        everyone = settled
         past.append((target.copy(), q.copy()))
         if len(past) > _PAST:
             target, q = _extrapolated(problem, model, past)

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve, solve_triangular
 
-__all__ = ["Gaussian", "GaussianSums", "divergence", "inverse"]
+__all__ = ["Gaussian", "GaussianSums", "inverse"]
 
 _TOLERANCE, _MOST_TURNS = 1e-12, 200
 
@@ -86,14 +86,6 @@ class GaussianSums(NamedTuple):
         return Gaussian(self.origin + mu, covariance)
 
 
-def divergence(a: Gaussian, b: Gaussian) -> float:
-    """Half of KL(a, b) + KL(b, a)."""
-    away = a.mean - b.mean
-    P, Q = inverse(a.covariance), inverse(b.covariance)
-    traces = _trace(P, b.covariance) + _trace(Q, a.covariance)
-    return float(0.25 * (traces + away @ _times(P + Q, away)) - 0.5 * away.size)
-
-
 def inverse(covariance: np.ndarray) -> np.ndarray:
     """Of a positive definite matrix, exactly symmetric, or of a diagonal."""
     if covariance.ndim == 1:
@@ -129,7 +121,3 @@ def _square(vector: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 def _cross(a: np.ndarray, b: np.ndarray, like: np.ndarray) -> np.ndarray:
     return 2.0 * a * b if like.ndim == 1 else np.outer(a, b) + np.outer(b, a)
-
-
-def _trace(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.sum(a * b))

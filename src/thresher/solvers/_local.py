@@ -22,23 +22,11 @@ import numpy as np
 
 from thresher._random import generator
 from thresher.penalties import evaluate
+from thresher.solvers._block_descent import Blocks, blocks_by_matrix
 from thresher.solvers._dense_columns import step_by_dense_columns
-from thresher.solvers._manifold import (
-    Units,
-    descend_blocks,
-    distance,
-    proximal_point,
-    strongest,
-    tempted,
-)
+from thresher.solvers._manifold import Units, distance, proximal_point, strongest, tempted
 from thresher.solvers._views import View, copied_columns, gradient_at, predicted
-from thresher.solvers._working_set import (
-    is_dense,
-    matrix_of,
-    model_of,
-    step_by_columns,
-    step_by_matrix,
-)
+from thresher.solvers._working_set import is_dense, model_of, step_by_columns, step_by_matrix
 from thresher.solvers.base import Chunk, Problem
 from thresher.solvers.newton import shifted_loss
 
@@ -158,9 +146,8 @@ def _minimum(
     elif units.are_single:
         target = step_by_matrix(problem, chunk, p, model, w, few.order)
     else:
-        S, target = matrix_of(problem, chunk, p, model, few.order), w.copy()
-        starts = units.starts(chosen)
-        descend_blocks(S, model.gradient, w, starts, chosen, problem.penalty, target)
+        blocks = Blocks(chosen, units.starts(chosen), np.arange(features.size))
+        target = blocks_by_matrix(problem, chunk, p, model, blocks, w, few.order)
     return target, model.bias(target - w) if problem.fit_intercept else 0.0
 
 

@@ -21,11 +21,10 @@ from numba import njit
 
 from thresher.penalties import Penalty
 
-__all__ = ["Units", "descend_blocks", "distance", "proximal_point", "strongest", "tempted"]
+__all__ = ["Units", "distance", "proximal_point", "strongest", "tempted"]
 
 _SHORT = 1e-6  # of max |w| / max |g|: between what rounding and what curvature take away;
 # at zero nothing is rounded, and a step is as short as one likes
-_SWEEPS = 200
 
 
 class Units(NamedTuple):
@@ -129,41 +128,3 @@ def distance(penalty: Penalty, w: np.ndarray, gradient: np.ndarray, slope: float
     step = _SHORT * reach / force if reach > 0.0 and force > 0.0 else _SHORT**2
     least = (w - proximal_point(penalty, w, gradient, step)) / step
     return math.sqrt((float(least @ least) + slope * slope) / (w.size + 1))
-
-
-@njit(cache=True, nogil=True)
-def descend_blocks(S, gradient, w, starts, groups, penalty, target):
-    """Block coordinate descent on g.d + d'Sd/2 + psi(w + d); ``target`` begins as w.
-
-    The curvature of a block is bounded by the largest absolute row sum of its part of S.
-    """
-    product, out = np.zeros(target.size), np.empty(target.size)
-    bounds = np.zeros(groups.size)
-    for u in range(groups.size):
-        for a in range(starts[u], starts[u + 1]):
-            total = 0.0
-            for b in range(starts[u], starts[u + 1]):
-                total += abs(S[a, b])
-            bounds[u] = max(bounds[u], total)
-    for _ in range(_SWEEPS):
-        largest, scale = 0.0, 0.0
-        for u in range(groups.size):
-            start, stop = starts[u], starts[u + 1]
-            if bounds[u] <= 0.0:
-                continue
-            part = out[start:stop]
-            for a in range(start, stop):
-                part[a - start] = target[a] - (gradient[a] + product[a]) / bounds[u]
-            penalty.prox_block(part, 1.0 / bounds[u], groups[u], part)
-            for a in range(start, stop):
-                change = out[a] - target[a]
-                if change != 0.0:
-                    target[a] = out[a]
-                    line = S[a]
-                    for b in range(target.size):
-                        product[b] += change * line[b]
-                    largest = max(largest, change * change * bounds[u])
-            for a in range(start, stop):
-                scale = max(scale, (target[a] - w[a]) ** 2 * bounds[u])
-        if largest <= 1e-5 * scale:
-            break

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thresher.penalties import evaluate
-from thresher.solvers._manifold import Units, descend_blocks, distance, strongest, tempted
+from thresher.solvers._block_descent import descend_blocks
+from thresher.solvers._manifold import Units, distance, strongest, tempted
 from thresher.solvers._system import whole_hessian
 from thresher.solvers._views import copied_columns
 from thresher.solvers._working_set import descend_matrix
@@ -126,13 +127,8 @@ def _target(problem: Problem, units: Units, s: ManifoldSums, gradient: np.ndarra
     else:
         chosen = np.flatnonzero(units.with_any(s.inside > 0))
         # The units' coordinates lie side by side for the blocks, and in order for the sums.
-        turn = np.searchsorted(columns, units.coordinates(chosen))
-        blocks, starts = w[turn], units.starts(chosen)
-        descend_blocks(
-            np.ascontiguousarray(S[np.ix_(turn, turn)]), g[turn], w[turn], starts, chosen,
-            problem.penalty, blocks,
-        )  # fmt: skip
-        target[turn] = blocks
+        at = np.searchsorted(columns, units.coordinates(chosen))
+        target[at] = descend_blocks(S, g, chosen, units.starts(chosen), at, problem.penalty, w[at])
     out = s.point.copy()
     out[columns] = target
     if level > 0.0:

@@ -1,4 +1,4 @@
-"""States as values: copies of them, and one state made of several that saw different rows."""
+"""States as values: copies, what a file may bring, and one made of several of different rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from thresher._lanes import aligned
 
-__all__ = ["added", "combined", "copied", "present"]
+__all__ = ["added", "check_arrays", "combined", "copied", "present"]
 
 
 def copied(value: Any) -> Any:
@@ -22,6 +22,43 @@ def copied(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(map(copied, value))
     return value
+
+
+def check_arrays(state: Any, fresh: Any) -> None:
+    """ValueError unless the state has the type, arrays and numbers that a ``fresh`` one has.
+
+    Of numbers the types count, which compiled code is made for, and that counts are counts.
+    """
+    if type(state) is not type(fresh):
+        raise ValueError(f"the state is not a {type(fresh).__name__}")
+    for name, expected, found in zip(fresh._fields, fresh, state, strict=True):
+        if isinstance(expected, np.ndarray):
+            _check_array(name, expected, found)
+        elif isinstance(expected, bool | int | float):
+            _check_number(name, expected, found)
+
+
+def _check_array(name: str, expected: np.ndarray, found: Any) -> None:
+    if not isinstance(found, np.ndarray) or found.dtype != expected.dtype:
+        raise ValueError(f"the state's {name} is not an array of {expected.dtype}")
+    if found.shape != expected.shape:
+        raise ValueError(f"the state's {name} has shape {found.shape}, not {expected.shape}")
+    by_columns = expected.flags.fnc  # columns lie together: the loops count on the one or the other
+    if not (found.flags.f_contiguous if by_columns else found.flags.c_contiguous):
+        raise ValueError(f"the state's {name} is stored in another order")
+    if found.dtype.kind == "f" and not np.all(np.isfinite(found)):
+        raise ValueError(f"the state's {name} holds NaN or infinite numbers")
+
+
+def _check_number(name: str, expected: Any, found: Any) -> None:
+    kinds = (float, np.float64) if isinstance(expected, float) else (type(expected), np.int64)
+    if not isinstance(found, kinds) or isinstance(found, bool) != isinstance(expected, bool):
+        raise ValueError(f"the state's {name} is a {type(found).__name__}")
+    if isinstance(expected, float):
+        if not math.isfinite(found):
+            raise ValueError(f"the state's {name} is {found}")
+    elif not 0 <= found < 2**62:
+        raise ValueError(f"the state's {name} is {found}, which is no count")
 
 
 def present(states: Sequence[Any], weights: Sequence[float]) -> tuple[list[Any], np.ndarray]:

@@ -21,18 +21,18 @@ import numpy as np
 from numba import njit
 
 from thresher._rows import Rows
+from thresher.solvers._sweeps import SWEEPS, after_sweep, sweeps_of
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
     "Model", "columns_of", "descend_matrix", "is_dense", "matrix_of", "model_of", "step_by_columns",
-    "step_by_matrix", "sweeps_of", "weighted_rows",
+    "step_by_matrix", "weighted_rows",
 ]  # fmt: skip
 
 _DENSE = 0.25  # share of stored elements from which on rows are taken as dense
 _BLOCK = 4096  # dense rows whose outer products are summed by one matrix product
 _LEAST = 1e-12  # of the bound of the curvature: what a row has where its loss is a straight line
 _FAR = 1e4  # squared mean over variance from which single precision does not do
-_SWEEPS, _FEW = 200, 10
 
 
 class Model(NamedTuple):
@@ -275,7 +275,7 @@ def descend_matrix(S, gradient, w, chosen, penalty, target):
     """Coordinate descent with S at hand; ``target`` begins as w."""
     size = chosen.size
     product = np.zeros(size)
-    for _ in range(_SWEEPS):
+    for _ in range(SWEEPS):
         largest, scale = 0.0, 0.0
         for a in range(size):
             curvature = S[a, a]
@@ -329,11 +329,6 @@ def _curvatures(y, weight, order, loss, p, n, out):
         out[i] = weight[i] * loss.curvature(y[i], p[i]) / n
 
 
-def sweeps_of(rough: bool) -> int:
-    """A few are enough (``rough``) while the working set still grows."""
-    return _FEW if rough else _SWEEPS
-
-
 def step_by_columns(
     problem: Problem, chunk: Chunk, p: np.ndarray, model: Model, w: np.ndarray, rough: bool
 ) -> np.ndarray:
@@ -367,12 +362,10 @@ def _descend_columns(
 ):
     """Coordinate descent through columns; ``target`` begins as w.
 
-    The move of the predictions is q - offset, q the sum of delta_a times column a.  After a sweep
-    over all coordinates, those at zero rest until the others have settled.
+    The move of the predictions is q - offset, q the sum of delta_a times column a.
     """
     q, offset = np.zeros(h.size), 0.0
-    awake = np.ones(chosen.size, np.bool_)
-    everyone = True
+    awake, everyone = np.ones(chosen.size, np.bool_), True
     for _ in range(sweeps):
         largest, scale = 0.0, 0.0
         for a in range(chosen.size):
@@ -394,9 +387,6 @@ def _descend_columns(
                 largest = max(largest, change * change * curvature)
             awake[a] = new != 0.0 or change != 0.0
             scale = max(scale, (new - w[a]) ** 2 * curvature)
-        if largest <= 1e-6 * scale:
-            if everyone:
-                break
-            everyone = True
-        else:
-            everyone = False
+        over, everyone = after_sweep(largest <= 1e-6 * scale, everyone)
+        if over:
+            break

@@ -34,7 +34,7 @@ from thresher.solvers._joint import add_to_all, list_nonzeros, predict_all, room
 from thresher.solvers._states import combined, present
 from thresher.solvers._targets import origin_of
 from thresher.solvers.base import Chunk, Problem, Solver
-from thresher.solvers.pegasos import mean_sqnorm
+from thresher.solvers.step_lengths import mean_sqnorm
 
 __all__ = ["WINDOW", "AveragedSGD"]
 

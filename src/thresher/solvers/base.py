@@ -12,12 +12,10 @@ import numpy as np
 from numba import njit
 
 from thresher._rows import Rows
-from thresher._terms import capabilities
 from thresher.losses import Loss
 from thresher.penalties import Penalty
-from thresher.registry import LOSSES, PENALTIES, SOLVERS
-from thresher.schedules import Schedule
-from thresher.solvers._states import copied
+from thresher.solvers._states import check_arrays, copied
+from thresher.solvers.compatible import check_compatible
 
 __all__ = [
     "Chunk",
@@ -32,7 +30,6 @@ __all__ = [
     "precisions",
 ]
 
-TARGETS = ("classes", "matrix", "pairs", "none")
 _OF_TASKS = ("matrix", "pairs")
 
 State = Any  # a NamedTuple of arrays and counters, one type per solver
@@ -484,105 +481,6 @@ class Solver:
         for name in self.positive_fields:
             if not 0.0 < getattr(state, name) < math.inf:
                 raise ValueError(f"the state's {name} is not positive")
-
-
-def check_arrays(state: State, fresh: State) -> None:
-    """ValueError unless the state has the type, arrays and numbers that a ``fresh`` one has.
-
-    Of numbers the types count, which compiled code is made for, and that counts are counts.
-    """
-    if type(state) is not type(fresh):
-        raise ValueError(f"the state is not a {type(fresh).__name__}")
-    for name, expected, found in zip(fresh._fields, fresh, state, strict=True):
-        if isinstance(expected, np.ndarray):
-            _check_array(name, expected, found)
-        elif isinstance(expected, bool | int | float):
-            _check_number(name, expected, found)
-
-
-def _check_array(name: str, expected: np.ndarray, found: Any) -> None:
-    if not isinstance(found, np.ndarray) or found.dtype != expected.dtype:
-        raise ValueError(f"the state's {name} is not an array of {expected.dtype}")
-    if found.shape != expected.shape:
-        raise ValueError(f"the state's {name} has shape {found.shape}, not {expected.shape}")
-    by_columns = expected.flags.fnc  # columns lie together: the loops count on the one or the other
-    if not (found.flags.f_contiguous if by_columns else found.flags.c_contiguous):
-        raise ValueError(f"the state's {name} is stored in another order")
-    if found.dtype.kind == "f" and not np.all(np.isfinite(found)):
-        raise ValueError(f"the state's {name} holds NaN or infinite numbers")
-
-
-def _check_number(name: str, expected: Any, found: Any) -> None:
-    kinds = (float, np.float64) if isinstance(expected, float) else (type(expected), np.int64)
-    if not isinstance(found, kinds) or isinstance(found, bool) != isinstance(expected, bool):
-        raise ValueError(f"the state's {name} is a {type(found).__name__}")
-    if isinstance(expected, float):
-        if not math.isfinite(found):
-            raise ValueError(f"the state's {name} is {found}")
-    elif not 0 <= found < 2**62:
-        raise ValueError(f"the state's {name} is {found}, which is no count")
-
-
-def check_compatible(solver: Solver, problem: Problem) -> None:
-    """Fail before any work, naming the missing capability and what would do."""
-    for role, term, needs in (
-        ("loss", problem.loss, solver.loss_needs),
-        ("penalty", problem.penalty, solver.penalty_needs),
-    ):
-        missing = sorted(needs - capabilities(term))
-        if missing:
-            raise ValueError(
-                f"solver {type(solver).__name__} needs a {role} that offers {', '.join(missing)}, "
-                f"which {type(term).__name__} does not; {_alternatives(role, needs)}"
-            )
-    misfit = problem.penalty.misfit(problem.n_features)
-    if misfit:
-        raise ValueError(misfit)
-    _check_targets(solver, problem)
-    joined = problem.penalty.shared and problem.outputs > 1 and not problem.has_tasks
-    if joined and not solver.joins_blocks:
-        able = [name for name, cls in SOLVERS.items() if cls.joins_blocks]
-        raise ValueError(
-            f"solver {type(solver).__name__} learns each class by itself, so that groups cannot be "
-            f"shared among them; these do: {', '.join(able)}"
-        )
-    schedule = getattr(solver, "schedule", None)
-    if schedule is not None and not isinstance(schedule, Schedule):
-        raise TypeError(
-            f"{type(solver).__name__}: schedule must be a Schedule such as Constant(0.1), "
-            f"got {schedule!r}"
-        )
-    solver.check(problem)
-
-
-def takes(solver: Solver, problem: Problem) -> bool:
-    """Whether the solver can learn with the problem's loss and penalty."""
-    try:
-        check_compatible(solver, problem)
-    except ValueError:
-        return False
-    return True
-
-
-def _alternatives(role: str, needs: frozenset[str]) -> str:
-    table = LOSSES if role == "loss" else PENALTIES
-    names = [name for name, cls in table.items() if needs <= _class_capabilities(cls)]
-    return f"these do: {', '.join(names)}" if names else "no built-in one does"
-
-
-def _class_capabilities(cls: Any) -> frozenset[str]:
-    return capabilities(cls.__new__(cls))
-
-
-def _check_targets(solver: Solver, problem: Problem) -> None:
-    if problem.targets not in TARGETS:
-        raise ValueError(f"targets must be one of {', '.join(TARGETS)}, got {problem.targets!r}")
-    if problem.targets not in solver.target_kinds:
-        able = [name for name, cls in SOLVERS.items() if problem.targets in cls.target_kinds]
-        raise ValueError(
-            f"solver {type(solver).__name__} does not learn a {problem.targets} of targets; "
-            f"these do: {', '.join(able)}"
-        )
 
 
 def check_batch(solver: Solver) -> None:

@@ -43,11 +43,9 @@ from thresher.losses import Loss
 from thresher.solvers import merging
 from thresher.solvers.base import Chunk, Problem, Solver
 from thresher.solvers.joined_budgets import joined
+from thresher.solvers.merging import MAINTENANCE, MERGE, PROJECT, RANDOM
 
 __all__ = ["MAINTENANCE", "Budgeted", "BudgetedState", "CrammerSinger", "OneOutput"]
-
-MAINTENANCE = ("merge", "remove", "remove_random", "project")
-_MERGE, _REMOVE, _RANDOM, _PROJECT = range(4)
 
 
 class BudgetedState(NamedTuple):
@@ -176,14 +174,14 @@ def _update(block, order, y, weight, rule, kernel, lam, rest, limit, anchor, bud
                 bias[c] += move
                 bias_lag[c] += seen * move
             if size > budget:
-                if maintenance == _MERGE:
+                if maintenance == MERGE:
                     empty = merging.merge_lightest(
                         kernel, state, size, table, own_columns, own_values, inner, kernels, mass,
                         cost,
                     )  # fmt: skip
-                elif maintenance == _PROJECT:
+                elif maintenance == PROJECT:
                     empty = merging.project(coef, lag, inverse, size, mass)
-                elif maintenance == _RANDOM:
+                elif maintenance == RANDOM:
                     empty = int(uniform(seed, step, 0) * size)
                 else:
                     empty = merging.lightest(kernel, norms, coef, size, mass)

@@ -49,8 +49,8 @@ from thresher.solvers._cut_passes import (
 )
 from thresher.solvers._cut_set import Shrinking
 from thresher.solvers._kinked_line import BINS, root_of_bins, search
-from thresher.solvers._states import added
-from thresher.solvers.base import Chunk, Near, Problem, Solver, check_arrays, precisions
+from thresher.solvers._states import added, check_arrays
+from thresher.solvers.base import Chunk, Near, Problem, Solver, precisions
 from thresher.solvers.newton import predict
 
 __all__ = ["MCPA", "OCAS", "CuttingPlane"]

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from thresher._lanes import LANES, aligned, whole_registers
-from thresher.solvers.base import check_arrays
+from thresher.solvers._states import check_arrays
 
 __all__ = [
     "SLOTS", "HyperplaneState", "averaging", "check_lanes", "compacted", "copy_lane", "free_lane",

@@ -21,10 +21,9 @@ from thresher._lanes import LANES
 from thresher._random import uniform
 from thresher.solvers import merging
 from thresher.solvers._states import copied, present
+from thresher.solvers.merging import MERGE, PROJECT, RANDOM
 
 __all__ = ["joined"]
-
-_MERGE, _REMOVE, _RANDOM, _PROJECT = range(4)
 
 
 def joined(
@@ -68,7 +67,7 @@ def joined(
         coef=coef.astype(base.coef.dtype),
         lag=weight * coef - total * average,
         bias=bias, bias_lag=weight * bias - total * average_bias,
-        inverse=np.zeros((slots, slots) if maintenance == _PROJECT else (0, 0)),
+        inverse=np.zeros((slots, slots) if maintenance == PROJECT else (0, 0)),
         size=n, empty=n, step=step, weight=float(weight), total=float(total),
     )  # fmt: skip
     large.vectors[:, :n] = vectors.T
@@ -106,16 +105,16 @@ def _reduced(kernel, state, size, budget, maintenance, seed, table):
     inner, kernels, mass, cost = (
         np.zeros_like(norms), np.zeros_like(norms), np.zeros_like(norms), np.zeros_like(norms)
     )  # fmt: skip
-    if maintenance == _PROJECT:
+    if maintenance == PROJECT:
         _invert(kernel, vectors, norms, inverse, size)
     while size > budget:
-        if maintenance == _MERGE:
+        if maintenance == MERGE:
             gone = merging.merge_lightest(
                 kernel, state, size, table, columns, values, inner, kernels, mass, cost
             )
-        elif maintenance == _PROJECT:
+        elif maintenance == PROJECT:
             gone = merging.project(coef, lag, inverse, size, mass)
-        elif maintenance == _RANDOM:
+        elif maintenance == RANDOM:
             gone = int(uniform(seed, state.step, size) * size)
         else:
             gone = merging.lightest(kernel, norms, coef, size, mass)

@@ -44,6 +44,11 @@ from numba import njit
 from thresher.kernels import expansion
 
 __all__ = [
+    "MAINTENANCE",
+    "MERGE",
+    "PROJECT",
+    "RANDOM",
+    "REMOVE",
     "RIDGE",
     "best_share",
     "border",
@@ -56,6 +61,9 @@ __all__ = [
     "signed_table",
 ]
 
+#: how a support vector is given up, and the numbers that compiled code knows them by
+MAINTENANCE = ("merge", "remove", "remove_random", "project")
+MERGE, REMOVE, RANDOM, PROJECT = range(len(MAINTENANCE))
 RIDGE = 1e-5  # rho of the projection
 _NOTHING = 1e12  # Q_jj of a vector without a length
 

@@ -35,7 +35,7 @@ from numba import njit
 from thresher.functions import LinearFunction
 from thresher.solvers._states import combined, present
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
-from thresher.solvers.pegasos import mean_sqnorm
+from thresher.solvers.step_lengths import mean_sqnorm
 
 __all__ = ["RADII", "NoveltyPegasos"]
 

@@ -9,7 +9,7 @@ Each update draws a mini-batch A of k rows and moves
 
 Shrinking multiplies the scale, the projection onto a ball too, and the average of the iterates is
 kept as a combination of two vectors, so that an update costs O(non-zeros of the batch) whatever
-the number of features.
+the number of features (``_scaled_steps.py``).
 
 ``Pegasos``: Shalev-Shwartz et al. (2011), with any loss as in Jumutc, Huang and Suykens (2013).
 ``WeightedPegasos``: Jumutc and Suykens (2013).  ``SGD`` with step-weighted window averaging:
@@ -23,28 +23,26 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from thresher import schedules
 from thresher._rows import Rows, scaled
 from thresher.dimensions import Float
 from thresher.functions import LinearFunction
 from thresher.penalties import WeightedL2
-from thresher.solvers import driver, relevance
-from thresher.solvers._batch import add_rows, slopes_at
+from thresher.solvers import relevance
+from thresher.solvers._scaled_steps import mean_residual, scaled_sgd, subgradient_sgd
 from thresher.solvers._states import combined, present
 from thresher.solvers._targets import (
     SIGNS,
     TargetUnits,
     is_on_ball,
     never_rests,
-    reach,
-    shortened,
     units_of,
     with_origin,
     with_origin_of_stream,
 )
 from thresher.solvers.base import AddUp, Chunk, Problem, Solver, check_batch, precisions
+from thresher.solvers.step_lengths import tuned_schedule
 
 __all__ = ["SGD", "Pegasos", "WeightedPegasos"]
 
@@ -65,95 +63,6 @@ class ScaledState(NamedTuple):
     paid: float  # loss suffered online: each row's loss just before its update
     constant: float  # loss of the best constant prediction: it sets the radius of the ball
     weights: float  # of the rows so far
-
-
-@njit(cache=True, nogil=True)
-def _scaled_sgd(
-    rows, y, weight, order, loss, schedule, lam, batch, radius, units, average_from, late,
-    bias_mode, state,
-):  # fmt: skip
-    """One chunk of updates.
-
-    ``radius`` is the ball's where the constant prediction of ``units`` costs one, inf: no ball.
-    ``average_from`` < 0: no average; it weighs iterates by their steps, or ``late`` ones by t.
-    ``bias_mode`` 0: none, 1: gradient steps of at most 1/sqrt(t), 2: mean residual of the batch
-    (Algs 4 and 5), 3: gradient steps as long as those of the weights.
-    """
-    v, offset = state.direction, state.offset
-    scale, sqnorm, mass, total = state.scale, state.sqnorm, state.mass, state.total
-    bias, bias_total = state.bias, state.bias_total
-    step, seen, paid = state.step, state.seen, state.paid
-    constant, weights = state.constant, state.weights
-    slopes = np.empty(batch)
-    inners = np.empty(batch)
-    for first in range(0, order.size, batch):
-        size = min(batch, order.size - first)
-        step += 1
-        eta = schedule.at(step)
-        residual, batch_weight = 0.0, 0.0
-        for r in range(size):
-            i = order[first + r]
-            inners[r] = rows.dot(i, v)
-            residual += weight[i] * (y[i] - scale * inners[r])
-            batch_weight += weight[i]
-        if bias_mode == 2 and batch_weight > 0.0:
-            bias = residual / batch_weight
-        slope_sum = 0.0
-        for r in range(size):
-            i = order[first + r]
-            p = scale * inners[r] + bias
-            paid += weight[i] * loss.value(y[i], p)
-            slope = shortened(rows, i, loss.deriv(y[i], p), eta, units)
-            slopes[r] = weight[i] * slope / size
-            slope_sum += slopes[r]
-            if radius < math.inf:
-                constant += weight[i] * loss.value(y[i], units.origin)
-                weights += weight[i]
-        seen += size
-
-        shrink = 1.0 - eta * lam
-        if shrink > 0.0:
-            scale *= shrink
-        else:  # the first step of 1/(lambda t) forgets the start altogether
-            for j in range(v.size):
-                offset[j] -= mass * v[j]
-                v[j] = 0.0
-            scale, sqnorm = 1.0, 0.0
-        for r in range(size):
-            if slopes[r] != 0.0:
-                i = order[first + r]
-                a = -eta * slopes[r] / scale
-                if radius < math.inf:
-                    inner = rows.dot(i, v)
-                    sqnorm += a * (2.0 * inner + a * rows.sqnorm(i))
-                rows.add(i, a, v)
-                if mass > 0.0:
-                    rows.add(i, a * mass, offset)
-        if bias_mode == 1:
-            # An unpenalised bias has no curvature of its own: its step must not start at 1/lambda.
-            bias -= min(eta, 1.0 / math.sqrt(step)) * slope_sum
-        elif bias_mode == 3:
-            bias -= eta * slope_sum
-        if radius < math.inf:
-            norm = scale * math.sqrt(max(sqnorm, 0.0))
-            longest = radius * reach(constant, weights, units.floor)
-            if norm > longest:
-                scale *= longest / norm
-        if 0 <= average_from < step:
-            share = float(step) if late else eta
-            mass += share * scale
-            total += share
-            bias_total += share * bias
-        if scale < 1e-9:
-            # The average moves wholly into ``offset``: mass / scale would grow without bound.
-            for j in range(v.size):
-                offset[j] -= mass * v[j]
-                v[j] *= scale
-            sqnorm *= scale * scale
-            mass, scale = 0.0, 1.0
-    return (
-        v, offset, scale, sqnorm, mass, total, bias, bias_total, step, seen, paid, constant, weights
-    )  # fmt: skip
 
 
 def _plain(s: ScaledState) -> ScaledState:
@@ -286,7 +195,7 @@ class Pegasos(_ScaledSolver):
         # Steps that begin in the units of the targets are safe for a bias too.
         own = 3 if units.delay > 0.0 and self.schedule is None else 1
         mode = {"gradient": own, "residual": 2}[self.bias] if problem.fit_intercept else 0
-        return ScaledState(*_scaled_sgd(
+        return ScaledState(*scaled_sgd(
             rows, chunk.y, chunk.weight, chunk.order, problem.loss, schedule, lam, self.batch,
             radius, units, 0 if self.average else -1, True, mode, state,
         ))  # fmt: skip
@@ -307,7 +216,7 @@ class Pegasos(_ScaledSolver):
         if self.bias == "gradient" or not problem.fit_intercept:
             return state
         coef, _ = self.finish(problem, state)
-        bias = _mean_residual(*chunk, coef)
+        bias = mean_residual(*chunk, coef)
         return state._replace(bias=bias, bias_total=bias * state.total)
 
 
@@ -448,90 +357,11 @@ class SGD(_ScaledSolver):
         return super().init(problem, chunk)._replace(bias=self.origin or 0.0)
 
     def update(self, problem: Problem, state: ScaledState, chunk: Chunk) -> ScaledState:
-        kernel = _scaled_sgd if "uniform" in problem.penalty.traits else _subgradient_sgd
-        strength: Any = problem.ridge if kernel is _scaled_sgd else problem.penalty
+        kernel = scaled_sgd if "uniform" in problem.penalty.traits else subgradient_sgd
+        strength: Any = problem.ridge if kernel is scaled_sgd else problem.penalty
         average_from = -1 if self.average_from is None else self.average_from
         return ScaledState(*kernel(
             chunk.rows, chunk.y, chunk.weight, chunk.order, problem.loss,
             self.schedule or schedules.InverseRoot(), strength, self.batch, math.inf, SIGNS,
             average_from, False, int(problem.fit_intercept), state,
         ))  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def _subgradient_sgd(
-    rows,
-    y,
-    weight,
-    order,
-    loss,
-    schedule,
-    penalty,
-    batch,
-    radius,
-    units,
-    average_from,
-    late,
-    bias_mode,
-    state,
-):
-    """As ``_scaled_sgd`` with scale one and any penalty: w -= eta (g + subgradient of penalty)."""
-    w, offset = state.direction, state.offset
-    mass, total, bias, bias_total = state.mass, state.total, state.bias, state.bias_total
-    step, seen, paid = state.step, state.seen, state.paid
-    slopes = np.empty(batch)
-    for first in range(0, order.size, batch):
-        size = min(batch, order.size - first)
-        step += 1
-        eta = schedule.at(step)
-        slope_sum, loss_sum = slopes_at(rows, y, weight, order, first, size, loss, w, bias, slopes)
-        paid += loss_sum
-        seen += size
-        for j in range(w.size):
-            w[j] -= eta * penalty.subgrad(w[j], j)
-        add_rows(rows, order, first, size, -eta, slopes, w)
-        if bias_mode == 1:
-            bias -= min(eta, 1.0 / math.sqrt(step)) * slope_sum
-        if 0 <= average_from < step:
-            total += eta
-            bias_total += eta * bias
-            for j in range(w.size):
-                offset[j] -= eta * w[j]
-    return w, offset, 1.0, 0.0, mass, total, bias, bias_total, step, seen, paid, 0.0, 0.0
-
-
-@njit(cache=True, nogil=True)
-def _mean_residual(rows, y, weight, order, w):
-    total, mass = 0.0, 0.0
-    for r in range(order.size):
-        i = order[r]
-        total += weight[i] * (y[i] - rows.dot(i, w))
-        mass += weight[i]
-    return total / mass
-
-
-def tuned_schedule(solver: Any, problem: Problem, chunk: Chunk) -> Solver:
-    """Fill in a missing schedule: theta / sqrt(t), theta the best of a few on a sample.
-
-    The candidates are spread around 1 / sqrt(mean squared row norm), the scale at which one step
-    changes a prediction by about one.
-    """
-    if solver.schedule is not None:
-        return solver
-    norm = math.sqrt(mean_sqnorm(chunk) + 1e-12)
-    schedules_ = [schedules.InverseRoot(m / norm) for m in (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)]
-    return driver.best_on_sample(driver.variants(solver, "schedule", schedules_), problem, chunk)
-
-
-@njit(cache=True, nogil=True)
-def _mean_sqnorm(rows, order, stride):
-    total, count = 0.0, 0
-    for r in range(0, order.size, stride):
-        total += rows.sqnorm(order[r])
-        count += 1
-    return total / count
-
-
-def mean_sqnorm(chunk: Chunk) -> float:
-    """Mean squared norm of (at most some 10,000 evenly spaced) rows."""
-    return float(_mean_sqnorm(chunk.rows, chunk.order, max(1, chunk.order.size // 10_000)))

@@ -27,7 +27,7 @@ from thresher.solvers._block_fobos import block_copies, block_fobos, block_fobos
 from thresher.solvers._states import combined, present
 from thresher.solvers._targets import with_origin, with_origin_of_stream
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
-from thresher.solvers.pegasos import tuned_schedule
+from thresher.solvers.step_lengths import tuned_schedule
 
 __all__ = ["FOBOS", "TruncatedGradient"]
 

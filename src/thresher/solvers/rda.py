@@ -28,6 +28,7 @@ from thresher.functions import LinearFunction
 from thresher.solvers import driver
 from thresher.solvers._block_rda import (
     Averaging,
+    beta_of,
     block_averaging,
     block_norms,
     block_start,
@@ -37,7 +38,7 @@ from thresher.solvers._states import combined, present
 from thresher.solvers._targets import are_signs, with_origin, with_origin_of_stream
 from thresher.solvers._task_rda import task_averaging, task_start, task_sums, task_weights
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
-from thresher.solvers.pegasos import mean_sqnorm
+from thresher.solvers.step_lengths import mean_sqnorm
 from thresher.solvers.tasks import levels_of, mean_target
 
 __all__ = ["RDA", "AdaptiveRDA", "with_gamma"]
@@ -75,7 +76,7 @@ def _dual_averaging(
     mean = np.zeros(g.size if adaptive and batch > 1 else 0)
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
-        beta = gamma * (1.0 + math.log(max(step, 1))) if logarithmic else gamma * math.sqrt(step)
+        beta = beta_of(gamma, step, logarithmic)
         bias, slope_sum = origin, 0.0
         if fit_bias and step > 0:
             bias -= bias_g / (gamma * (rho + math.sqrt(bias_squares)) if adaptive else beta)
@@ -119,7 +120,7 @@ def _dual_averaging(
 @njit(cache=True, nogil=True)
 def _weights(state, penalty, gamma, rho, logarithmic, adaptive, w):
     step = state.step
-    beta = gamma * (1.0 + math.log(step)) if logarithmic else gamma * math.sqrt(step)
+    beta = beta_of(gamma, step, logarithmic)
     for j in range(w.size):
         if adaptive:
             scale = gamma * (rho + math.sqrt(state.squares[j]))
@@ -217,10 +218,8 @@ class _DualAveraging(Solver):
             return LinearFunction(w.astype(problem.dtype), self.origin or 0.0)
         gamma, rho, logarithmic, adaptive = self._terms()
         _weights(state, problem.penalty, gamma, rho, logarithmic, adaptive, w)
-        if adaptive:
-            beta = gamma * (rho + math.sqrt(state.bias_squares))
-        else:
-            beta = gamma * (1.0 + math.log(state.step) if logarithmic else math.sqrt(state.step))
+        root = math.sqrt(state.bias_squares)
+        beta = gamma * (rho + root) if adaptive else beta_of(gamma, state.step, logarithmic)
         bias = (self.origin or 0.0) - state.bias_gradient / beta
         return LinearFunction(w.astype(problem.dtype), bias if problem.fit_intercept else 0.0)
 

@@ -35,9 +35,9 @@ from thresher.solvers._manifold_sums import (
     opened,
     stepped,
 )
-from thresher.solvers._states import combined, present
+from thresher.solvers._states import check_arrays, combined, present
 from thresher.solvers._targets import are_signs, origin_of
-from thresher.solvers.base import Chunk, Problem, Solver, check_arrays, check_batch
+from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.lps import DELTA, check_options
 from thresher.solvers.rda import RDA, DualState
 

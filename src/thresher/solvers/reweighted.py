@@ -34,8 +34,8 @@ from thresher.solvers._states import combined, present
 from thresher.solvers._targets import with_origin, with_origin_of_stream
 from thresher.solvers.auto import largest_useful_strength
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
-from thresher.solvers.pegasos import mean_sqnorm
 from thresher.solvers.rda import with_gamma
+from thresher.solvers.step_lengths import mean_sqnorm
 
 __all__ = ["ReweightedL1", "ReweightedL2"]
 

@@ -14,15 +14,8 @@ import numpy as np
 
 from thresher.functions import Function, LinearFunction
 from thresher.functions.base import require
-from thresher.solvers.base import (
-    Chunk,
-    Near,
-    Problem,
-    Solver,
-    State,
-    Status,
-    check_compatible,
-)
+from thresher.solvers.base import Chunk, Near, Problem, Solver, State, Status
+from thresher.solvers.compatible import check_compatible
 
 __all__ = ["Facts", "Stream", "Streams", "open_streams", "signs"]
 

@@ -36,8 +36,8 @@ from thresher.functions import Codebook, LinearFunction
 from thresher.functions.codebook import ASSIGNMENTS
 from thresher.losses import LeastSquares
 from thresher.penalties import L1
-from thresher.solvers._states import added, present
-from thresher.solvers.base import Chunk, Problem, Solver, check_arrays
+from thresher.solvers._states import added, check_arrays, present
+from thresher.solvers.base import Chunk, Problem, Solver
 from thresher.solvers.driver import Plan, learn, whole
 from thresher.solvers.lloyd import Lloyd
 

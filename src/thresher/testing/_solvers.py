@@ -16,7 +16,7 @@ from thresher.functions import LinearFunction
 from thresher.losses import Loss
 from thresher.penalties import Penalty
 from thresher.solvers import Chunk, Problem, Solver, driver
-from thresher.solvers.base import check_compatible
+from thresher.solvers.compatible import check_compatible
 from thresher.testing._merging import Case, check_copy, check_merging, shares_memory
 from thresher.testing._require import require, require_dataclass
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from thresher.views.charts.style import MARKERS, OKABE_ITO, lightened, needed
+from thresher.views.charts.style import MARKERS, OKABE_ITO, axes, lightened, needed
 
 __all__ = ["plot_boundary"]
 
@@ -81,7 +81,7 @@ def plot_boundary(
         raise ValueError(f"{X.shape[0]} points and {y.shape} labels")
     if resolution < 2:
         raise ValueError(f"resolution must be at least 2, got {resolution}")
-    ax = _axes() if ax is None else ax
+    ax = axes(ax)
     xs, ys = (_axis(X[:, k], pad, resolution) for k in (0, 1))
     grid = np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
     classes = np.asarray(getattr(model, "classes_", np.unique(y)))
@@ -102,10 +102,6 @@ def plot_boundary(
     if legend and classes.size <= len(OKABE_ITO):
         ax.legend(loc="upper right", framealpha=0.9, fontsize="small")
     return ax
-
-
-def _axes() -> Any:
-    return needed("matplotlib.pyplot").subplots()[1]
 
 
 def _axis(values: np.ndarray, pad: float, resolution: int) -> np.ndarray:

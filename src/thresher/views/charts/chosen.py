@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from thresher.views.charts.shapes import Bars, Chart
-from thresher.views.charts.style import needed
 
 __all__ = ["chosen_chart", "plot_kernels"]
 
@@ -41,18 +40,14 @@ def plot_kernels(model: Any, ax: Any = None, *, most: int = 20, title: str | Non
     >>> len(ax.patches)
     3
     """
-    from thresher.views.charts.static import drawn
+    from thresher.views.charts.static import plotted
 
     check_is_fitted(model)
     parts = model.chosen_parts()
     if not parts:
         raise ValueError(f"{type(model).__name__} has chosen no kernels: there is nothing to draw")
     chart = chosen_chart(parts, getattr(model, "classes_", None), most)
-    ax = needed("matplotlib.pyplot").subplots(layout="constrained")[1] if ax is None else ax
-    drawn(chart, ax)
-    if title is not None:
-        ax.set_title(title)
-    return ax
+    return plotted(chart, ax, title, layout="constrained")
 
 
 def chosen_chart(parts: list[tuple[str, list[float]]], classes: Any, most: int = 20) -> Chart:

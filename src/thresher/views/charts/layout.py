@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from thresher.views.charts.style import needed
+from thresher.views.charts.style import axes
 
 __all__ = ["plot_layout"]
 
@@ -46,7 +46,7 @@ def plot_layout(layout: Any, images: Any, ax: Any = None) -> Any:
     white = 255 if images.dtype == np.uint8 else 1
     cells = layout.arranged(images, white)
     mosaic = np.concatenate(np.concatenate(cells, axis=1), axis=1)
-    ax = needed("matplotlib.pyplot").subplots()[1] if ax is None else ax
+    ax = axes(ax)
     ax.imshow(mosaic, cmap="gray", vmin=0, vmax=white)
     ax.set_axis_off()
     return ax

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from thresher.views.charts.style import needed
+from thresher.views.charts.style import axes
 
 __all__ = ["plot_matching"]
 
@@ -42,7 +42,7 @@ def plot_matching(matching: Any, ax: Any = None, *, title: str | None = None) ->
     (20, 20)
     """
     check_is_fitted(matching)
-    ax = needed("matplotlib.pyplot").subplots()[1] if ax is None else ax
+    ax = axes(ax)
     rows, columns = _orders(matching.match_, matching.probabilities_)
     ax.imshow(matching.probabilities_[np.ix_(rows, columns)], cmap="Greys", vmin=0.0)
     ax.set_xlabel("rows of Y, by their partners")

@@ -7,7 +7,6 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from thresher.views.charts.shapes import Chart, Heatmap
-from thresher.views.charts.style import needed
 
 __all__ = ["normals_chart", "plot_normals"]
 
@@ -55,11 +54,7 @@ def plot_normals(model: Any, ax: Any = None, *, title: str | None = None) -> Any
     >>> ax.images[0].get_array().shape
     (3, 3)
     """
-    from thresher.views.charts.static import drawn
+    from thresher.views.charts.static import plotted
 
     check_is_fitted(model)
-    ax = needed("matplotlib.pyplot").subplots()[1] if ax is None else ax
-    drawn(normals_chart(model), ax)
-    if title is not None:
-        ax.set_title(title)
-    return ax
+    return plotted(normals_chart(model), ax, title)

@@ -14,9 +14,9 @@ import numpy as np
 
 from thresher._files import output_file
 from thresher.views.charts.shapes import Bars, Chart, Heatmap, Line, Parallel, Picture, Points
-from thresher.views.charts.style import GREY, OKABE_ITO, needed, style
+from thresher.views.charts.style import GREY, OKABE_ITO, axes, needed, style
 
-__all__ = ["drawn", "pictures", "write_pdf", "write_png"]
+__all__ = ["drawn", "pictures", "plotted", "write_pdf", "write_png"]
 
 _DASH = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-."}
 _MARK = {
@@ -141,6 +141,14 @@ def drawn(chart: Chart, ax: Any) -> Any:
         ax.set_ylim(chart.y_range)
     if ax.get_legend_handles_labels()[1]:
         ax.legend(loc=_CORNER[chart.legend], fontsize=8, framealpha=0.8)
+    return ax
+
+
+def plotted(chart: Chart, ax: Any, title: str | None, **options: Any) -> Any:
+    """On a user's axes or new ones, under the user's title if there is one."""
+    ax = drawn(chart, axes(ax, **options))
+    if title is not None:
+        ax.set_title(title)
     return ax
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["DASHES", "GREY", "MARKERS", "OKABE_ITO", "have", "lightened", "needed", "style"]
+__all__ = ["DASHES", "GREY", "MARKERS", "OKABE_ITO", "axes", "have", "lightened", "needed", "style"]
 
 #: Okabe and Ito's colours, which colour-blind people can tell apart; the pale yellow comes last
 OKABE_ITO = (
@@ -45,3 +45,8 @@ def needed(module: str, extra: str = "report") -> Any:
         raise ImportError(
             f'{package} is not installed: pip install "thresher[{extra}]" ({error})'
         ) from None
+
+
+def axes(given: Any = None, **options: Any) -> Any:
+    """Matplotlib's: those that were given, or new ones."""
+    return needed("matplotlib.pyplot").subplots(**options)[1] if given is None else given

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from thresher.functions.base import dense
 from thresher.views.charts.shapes import Chart, Heatmap
-from thresher.views.charts.style import needed
 
 __all__ = ["plot_task_weights", "task_weights_chart"]
 
@@ -74,11 +73,7 @@ def plot_task_weights(model: Any, ax: Any = None, *, title: str | None = None) -
     >>> plot_task_weights(model).images[0].get_array().shape
     (2, 3)
     """
-    from thresher.views.charts.static import drawn
+    from thresher.views.charts.static import plotted
 
     check_is_fitted(model)
-    ax = needed("matplotlib.pyplot").subplots()[1] if ax is None else ax
-    drawn(task_weights_chart(model), ax)
-    if title is not None:
-        ax.set_title(title)
-    return ax
+    return plotted(task_weights_chart(model), ax, title)

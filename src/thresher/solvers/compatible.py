@@ -1,0 +1,78 @@
+"""Who learns with whom: what a solver needs of losses, penalties and targets, and who offers it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from thresher._terms import capabilities
+from thresher.registry import LOSSES, PENALTIES, SOLVERS
+from thresher.schedules import Schedule
+
+if TYPE_CHECKING:
+    from thresher.solvers.base import Problem, Solver
+
+__all__ = ["check_compatible", "takes"]
+
+_TARGETS = ("classes", "matrix", "pairs", "none")
+
+
+def check_compatible(solver: Solver, problem: Problem) -> None:
+    """Fail before any work, naming the missing capability and what would do."""
+    for role, term, needs in (
+        ("loss", problem.loss, solver.loss_needs),
+        ("penalty", problem.penalty, solver.penalty_needs),
+    ):
+        missing = sorted(needs - capabilities(term))
+        if missing:
+            raise ValueError(
+                f"solver {type(solver).__name__} needs a {role} that offers {', '.join(missing)}, "
+                f"which {type(term).__name__} does not; {_alternatives(role, needs)}"
+            )
+    misfit = problem.penalty.misfit(problem.n_features)
+    if misfit:
+        raise ValueError(misfit)
+    _check_targets(solver, problem)
+    joined = problem.penalty.shared and problem.outputs > 1 and not problem.has_tasks
+    if joined and not solver.joins_blocks:
+        able = [name for name, cls in SOLVERS.items() if cls.joins_blocks]
+        raise ValueError(
+            f"solver {type(solver).__name__} learns each class by itself, so that groups cannot be "
+            f"shared among them; these do: {', '.join(able)}"
+        )
+    schedule = getattr(solver, "schedule", None)
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise TypeError(
+            f"{type(solver).__name__}: schedule must be a Schedule such as Constant(0.1), "
+            f"got {schedule!r}"
+        )
+    solver.check(problem)
+
+
+def takes(solver: Solver, problem: Problem) -> bool:
+    """Whether the solver can learn with the problem's loss and penalty."""
+    try:
+        check_compatible(solver, problem)
+    except ValueError:
+        return False
+    return True
+
+
+def _alternatives(role: str, needs: frozenset[str]) -> str:
+    table = LOSSES if role == "loss" else PENALTIES
+    names = [name for name, cls in table.items() if needs <= _class_capabilities(cls)]
+    return f"these do: {', '.join(names)}" if names else "no built-in one does"
+
+
+def _class_capabilities(cls: Any) -> frozenset[str]:
+    return capabilities(cls.__new__(cls))
+
+
+def _check_targets(solver: Solver, problem: Problem) -> None:
+    if problem.targets not in _TARGETS:
+        raise ValueError(f"targets must be one of {', '.join(_TARGETS)}, got {problem.targets!r}")
+    if problem.targets not in solver.target_kinds:
+        able = [name for name, cls in SOLVERS.items() if problem.targets in cls.target_kinds]
+        raise ValueError(
+            f"solver {type(solver).__name__} does not learn a {problem.targets} of targets; "
+            f"these do: {', '.join(able)}"
+        )
