@@ -186,7 +186,22 @@ class SupportVectorClassifier(Classifier, SupportVectorModel):
     def _is_good(
         self, y: np.ndarray, weight: np.ndarray, fitted: list[Fitted], outputs: int
     ) -> bool:
-        return outputs == 1 and avoids_half_the_errors(y, weight, fitted[0].scores)
+        if outputs == 1:
+            return avoids_half_the_errors(y, weight, fitted[0].scores)
+        return self.multiclass == "ovo" and self._wins_duels(y, weight, fitted, outputs)
+
+    def _wins_duels(
+        self, y: np.ndarray, weight: np.ndarray, fitted: list[Fitted], outputs: int
+    ) -> bool:
+        """Whether every pair of classes is told apart."""
+        own = [weight[y == c] for c in range(outputs)]
+        pairs = ((own[i], own[j]) for i in range(outputs) for j in range(i + 1, outputs))
+        return all(
+            avoids_half_the_errors(
+                np.repeat([-1.0, 1.0], [a.size, b.size]), np.concatenate([a, b]), found.scores
+            )
+            for (a, b), found in zip(pairs, fitted, strict=True)
+        )
 
     def _left_out(self, given: KernelRows, left_out: np.ndarray) -> float:
         if left_out.shape[1] == 1:

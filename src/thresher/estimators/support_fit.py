@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from thresher.kernels.columns import KernelColumns, fitting_precision
 from thresher.kernels.gram import gram
 from thresher.solvers import Status
 from thresher.solvers.dual import DualEvent
+from thresher.solvers.duels import Duel, SmallDuels
 from thresher.solvers.machines import KernelDual
 
 __all__ = [
@@ -142,6 +144,13 @@ class Watch:
             output, event.steps, event.steps, event.violation, event.support, Unfinished.of(event)
         )
 
+    def tell_of(self, output: int, found: Duel) -> None:
+        """A machine that was found in one call."""
+        monitor = self.monitor(output)
+        if monitor is not None:
+            support = int(np.count_nonzero(found.coef))
+            monitor(DualEvent(found.steps, found.violation, found.objective, support, found.coef))
+
     def is_over(self) -> bool:
         """Whether to begin no other problem."""
         if self.stopped is None and is_over():
@@ -186,27 +195,35 @@ def together(learn: Learn, rows: Rows, outputs: int, solver: KernelDual) -> list
 
 
 def duels(
-    learn: Learn, rows: Rows, classes: int, solver: KernelDual, watch: Watch, by_columns: bool
-) -> tuple[Duels, list[Fitted]]:
+    learn: Learn, rows: Rows, classes: int, solver: KernelDual, watch: Watch, by_columns: bool,
+    at_once: bool,
+) -> tuple[Duels, list[Fitted]]:  # fmt: skip
     """A machine for every pair of classes; ``rows.y`` are class numbers.
 
-    ``by_columns`` says that the machines need columns of the kernel, which are prepared once.
+    ``by_columns`` says that the machines need columns of the kernel, which are prepared once;
+    ``at_once`` that they are those of ``SmallDuels``, if they are small enough.
     """
     members = [np.flatnonzero(rows.y == c) for c in range(classes)]
     pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
     jobs = solver.threads  # each takes a pair
     prepared = rows.columns(solver.tol) if by_columns else None
     own = replace(solver, memory=solver.memory / jobs, threads=1)
+    small = _small_duels(rows, members, prepared, solver) if at_once and prepared else None
 
     def fit(number: int) -> Fitted:
         i, j = pairs[number]
         ours, theirs = members[i], members[j]
-        both = np.concatenate([ours, theirs])
+        count = ours.size + theirs.size
         if watch.is_over():
-            return Fitted.nothing(both.size, 0.0, watch.stopped or Status.INTERRUPTED)
+            return Fitted.nothing(count, 0.0, watch.stopped or Status.INTERRUPTED)
         if not ours.size or not theirs.size:  # a class without rows is never right
             value = 1.0 if theirs.size else -1.0
-            return Fitted.nothing(both.size, value, Status.CONVERGED)
+            return Fitted.nothing(count, value, Status.CONVERGED)
+        found = small.between(i, j) if small is not None else None
+        if found is not None:
+            watch.tell_of(number, found)
+            return Fitted(*found[:-1])
+        both = np.concatenate([ours, theirs])
         y = np.repeat([-1.0, 1.0], [ours.size, theirs.size])
         part = rows._replace(
             y=y, weight=rows.weight[both], order=both,
@@ -214,12 +231,31 @@ def duels(
         )  # fmt: skip
         return learn(part, number, own, None)
 
-    if jobs > 1:
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(jobs) as pool:
-            fitted = list(pool.map(passed_on(fit), range(len(pairs))))
-    else:
-        fitted = [fit(number) for number in range(len(pairs))]
+    with ExitStack() as opened:
+        run: Callable[..., Any] = map
+        if jobs > 1 or small is not None:  # BLAS and our threads would wait for each other
+            opened.enter_context(threadpool_limits(1, "blas"))
+        if jobs > 1:
+            run = opened.enter_context(ThreadPoolExecutor(jobs)).map
+        if small is not None:
+            list(run(small.prepare, range(classes)))
+        fitted = list(run(passed_on(fit), range(len(pairs))))
     return _shared(rows, members, pairs, fitted), fitted
+
+
+def _small_duels(
+    rows: Rows, members: list[np.ndarray], prepared: KernelColumns, solver: KernelDual
+) -> SmallDuels | None:
+    """The pairs as problems of one call each, where rows are dense and few enough."""
+    starts = np.concatenate([[0], np.cumsum([own.size for own in members])])
+    order = np.concatenate(members)
+    if not SmallDuels.fit_in(starts, solver.memory):
+        return None
+    dense = prepared.taken(order).dense
+    if dense is None:
+        return None
+    bounds = rows.weight[order]
+    return SmallDuels(dense, starts, bounds, solver.tol, solver.memory, solver.max_steps)
 
 
 def _shared(

@@ -102,7 +102,9 @@ class SupportVectorModel(ExactModel):
             return self._solve(own, columns, part, watch.monitor(output), cache)
 
         if outputs > 1 and self.multiclass == "ovo":
-            return duels(learn, given, outputs, solver, watch, self.loss != "least_squares")
+            by_columns = self.loss != "least_squares"
+            at_once = by_columns and self.nu is None
+            return duels(learn, given, outputs, solver, watch, by_columns, at_once)
         fitted = together(learn, given, outputs, solver)
         return support_function(given, fitted), fitted
 
