@@ -166,17 +166,12 @@ class SupportVectorClassifier(Classifier, SupportVectorModel):
             known = ", ".join(map(repr, _MULTICLASS))
             raise ValueError(f"multiclass must be one of {known}, got {self.multiclass!r}")
 
-    def _solve(
-        self, solver: KernelDual, columns: Any, part: KernelRows, monitor: Any, cache: Any
-    ) -> Fitted:
+    def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
         if self.nu is None:
-            found = classification(
-                solver, columns, part.y, part.weight, monitor=monitor, cache=cache
-            )
+            found = classification(solver, columns, part.y, part.weight, **how)
         else:
             found = nu_classification(
-                solver, columns, part.y, part.weight / self.C, self.nu, monitor=monitor,
-                cache=cache,
+                solver, columns, part.y, part.weight / self.C, self.nu, **how
             )  # fmt: skip
         return Fitted.of(found)
 
@@ -290,6 +285,7 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
 
     optional_record = (*Regressor.optional_record, "loo_error_", "violation_", "epsilon_")
     losses = ("epsilon_insensitive", "least_squares")
+    variables = 2
 
     def __init__(
         self,
@@ -346,16 +342,12 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
         C = usual if self.C is None else float(self.C)
         return C, 1e-3 * unit if self.tol is None else float(self.tol)
 
-    def _solve(
-        self, solver: KernelDual, columns: Any, part: KernelRows, monitor: Any, cache: Any
-    ) -> Fitted:
+    def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
         if self.nu is None:
-            found = regression(
-                solver, columns, part.y, part.weight, self.epsilon_, monitor=monitor, cache=cache
-            )
+            found = regression(solver, columns, part.y, part.weight, self.epsilon_, **how)
         else:
             found, self.epsilon_ = nu_regression(
-                solver, columns, part.y, part.weight, self.nu, monitor=monitor, cache=cache
+                solver, columns, part.y, part.weight, self.nu, **how
             )
         return Fitted.of(found)
 

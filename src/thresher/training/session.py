@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from thresher.data.batch import gathered
 from thresher.data.errors import nearest
 from thresher.data.rows_file import on_disk
 from thresher.engines import Engine, engine_for, expect
+from thresher.estimators.ledger import recording
 from thresher.registry import LEARNERS, resolve
 from thresher.solvers import Solver, Status
-from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
+from thresher.training.checkpoint import Checkpointer, Every, ProblemsCheckpointer, checkpoint_path
 from thresher.training.choice import Choice, choose
 from thresher.training.equipped import classes_of, estimator_for, task_of
 from thresher.training.heldout import HeldOutScores
@@ -37,6 +38,8 @@ from thresher.training.survey import survey
 from thresher.training.tuning import Tuner, Tuning
 
 __all__ = ["Progress", "Training", "run", "train"]
+
+_Kept = TypeVar("_Kept", bound=Checkpointer)
 
 MEMORY = 1 << 30
 _LATE = 1.05  # times the budget, at which the last fit ends wherever it is
@@ -365,16 +368,26 @@ class _Run:
             self._tell("fitting", rows * event.passes, event.passes, event.nonzeros)
             return how.stop()
 
+        solves = estimator.solves_problems()
+        checkpointer = self._checkpointer(0, ProblemsCheckpointer) if solves else None
+        problems = None if checkpointer is None else checkpointer.ledger(how.resume)
         blocks = (b.taken(~self.hold.mask(b)) for b in _emptied(intake.kept))
         block = next(gathered(blocks, max(rows, 1)))
         with (
+            recording(problems),
             warnings.catch_warnings(),
             fitted_with(estimator, max_iter=passes, callbacks=[after_pass]),
         ):
             warnings.simplefilter("ignore")  # the status is reported with the model
             estimator.check_options()
             estimator.fit_coded(block.X, block.targets, self.classes, block.weight)
-        return Status(estimator.status_)
+        status = Status(estimator.status_)
+        if checkpointer is not None and problems is not None:
+            if status is not Status.INTERRUPTED:
+                checkpointer.remove()
+            elif not problems.is_empty:
+                checkpointer.try_to_save(problems)
+        return status
 
     def _check_streamable(self) -> None:
         """Rows that do not fit in memory need a learner that takes them as they come."""
@@ -398,7 +411,7 @@ class _Run:
     def _stream(self, intake: Intake) -> Status:
         self._check_streamable()
         self.estimator.check_options()
-        checkpointer = self._checkpointer(len(intake.shards or ()))
+        checkpointer = self._checkpointer(len(intake.shards or ()), Checkpointer)
         job = self._resumed(checkpointer, intake)
         if job is None:
             job = new_job(self.estimator, intake, self.how.passes, self.how.seed, self.engine)
@@ -422,7 +435,7 @@ class _Run:
         job.catch_up(intake)
         return job
 
-    def _checkpointer(self, shards: int = 0) -> Checkpointer | None:
+    def _checkpointer(self, shards: int, kind: type[_Kept]) -> _Kept | None:
         how = self.how
         if how.model is None or (how.every is None and not how.resume):
             return None
@@ -442,7 +455,7 @@ class _Run:
             "scan": how.scan,
             "shards": shards,
         }
-        return Checkpointer(checkpoint_path(how.model), how.every or Every(), task)
+        return kind(checkpoint_path(how.model), how.every or Every(), task)
 
     def _learner(self) -> str:
         return LEARNERS.name_of(type(self.estimator)) or self.how.learner
