@@ -83,11 +83,12 @@ class SupportVectorModel(ExactModel):
         return bool(self.loss != "least_squares")
 
     def learned_from(
-        self, X: Any, y: np.ndarray, bounds: np.ndarray, kept: np.ndarray, tol: float, outputs: int
-    ) -> tuple[Any, list[Fitted], KernelDual]:
+        self, X: Any, y: np.ndarray, weight: np.ndarray, C: float, kept: np.ndarray, tol: float,
+        outputs: int,
+    ) -> tuple[Any, list[Fitted], KernelDual]:  # fmt: skip
         kernel = resolve_kernel(self.kernel, self.gamma, X, seed_from(self.random_state))
         solver = KernelDual(tol, float(self.memory), self.max_iter, self._jobs)
-        given = KernelRows(kernel, X, y, bounds)
+        given = KernelRows(kernel, X, y, C * weight)
         return *self._learned_from(given, solver, outputs), solver
 
     def _learned_from(
