@@ -184,7 +184,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("state", HOSTILE.values(), ids=HOSTILE)
 def test_damaged_snapshots_are_refused(state):
-    with pytest.raises(ValueError, match="problem|count"):
+    with pytest.raises(ValueError, match=r"problem|count"):
         Ledger.restored(state)
 
 

@@ -369,7 +369,7 @@ class _Run:
             return how.stop()
 
         solves = estimator.solves_problems()
-        checkpointer = self._checkpointer(0, ProblemsCheckpointer) if solves else None
+        checkpointer = self._kept_by(ProblemsCheckpointer) if solves else None
         problems = None if checkpointer is None else checkpointer.ledger(how.resume)
         blocks = (b.taken(~self.hold.mask(b)) for b in _emptied(intake.kept))
         block = next(gathered(blocks, max(rows, 1)))
@@ -411,7 +411,7 @@ class _Run:
     def _stream(self, intake: Intake) -> Status:
         self._check_streamable()
         self.estimator.check_options()
-        checkpointer = self._checkpointer(len(intake.shards or ()), Checkpointer)
+        checkpointer = self._checkpointer(len(intake.shards or ()))
         job = self._resumed(checkpointer, intake)
         if job is None:
             job = new_job(self.estimator, intake, self.how.passes, self.how.seed, self.engine)
@@ -435,7 +435,12 @@ class _Run:
         job.catch_up(intake)
         return job
 
-    def _checkpointer(self, shards: int, kind: type[_Kept]) -> _Kept | None:
+    def _checkpointer(self, shards: int = 0) -> Checkpointer | None:
+        """Of a stream."""
+        return self._kept_by(Checkpointer, shards)
+
+    def _kept_by(self, kind: type[_Kept], shards: int = 0) -> _Kept | None:
+        """Who saves this training, if it was asked for."""
         how = self.how
         if how.model is None or (how.every is None and not how.resume):
             return None
