@@ -24,8 +24,8 @@ from thresher.solvers._dual_pairs import LANES, add_columns, gather, take_steps
 __all__ = ["SEATS", "duel", "values_within"]
 
 SEATS = 128  # of the working set
-_FIRST = 0.25  # share of them that is taken at first,
-_NEW = 0.2  # and that may be new in a later step
+_FIRST = 0.375  # share of them that is taken at first,
+_NEW = 0.25  # and that may be new in a later step
 _INNER = 0.1  # a working set is solved to this share of the violation of all,
 _FINEST = 0.3  # but not below this share of the tolerance
 _LONGEST = 100  # pairs in a step for each member, at most
