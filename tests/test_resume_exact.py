@@ -27,7 +27,7 @@ CASES = {
     "one against the rest": (SupportVectorClassifier(100.0, multiclass="ovr"), RINGS),
     "nu": (SupportVectorClassifier(nu=0.1), BOARD),
     "regression": (SupportVectorRegressor(100.0, epsilon=0.01), WAVE),
-    "nu regression": (SupportVectorRegressor(100.0, nu=0.5), WAVE),
+    "nu regression": (SupportVectorRegressor(1.0, nu=0.5), WAVE),
     "one class": (OneClassMachine(0.2), None),
 }
 
