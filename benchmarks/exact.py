@@ -86,7 +86,7 @@ CASES = [
     "covtype C=500", "usps", "letter", "cal_housing", "cal_housing C=100", "usps one class",
     "cod_rna one class", "lasvm_reuters",
 ]  # fmt: skip
-THREADED = ["mnist even / odd", "covtype", "letter"]
+THREADED = ["mnist even / odd", "covtype", "usps", "letter"]
 
 
 def run(names: list[str] | None = None) -> str:

@@ -105,7 +105,9 @@ def check_fields(cls: type, fields: dict[str, Any]) -> None:
     if dataclasses.is_dataclass(cls):
         annotations = {f.name: str(f.type) for f in dataclasses.fields(cls)}
     else:
-        kinds = cls.__annotations__.items()
+        # A NamedTuple takes no base, so that one with methods of others stands below its fields.
+        of_fields = next(base for base in cls.__mro__ if "_fields" in vars(base))
+        kinds = of_fields.__annotations__.items()
         annotations = {name: getattr(kind, "__forward_arg__", str(kind)) for name, kind in kinds}
     for name, value in fields.items():
         accepted = _accepted(annotations[name])

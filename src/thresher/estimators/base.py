@@ -149,6 +149,10 @@ class Learner(NestedParameters):
         """Whether rows of a file that does not fit in memory can be learned from."""
         return hasattr(self, "partial_fit")
 
+    def solves_problems(self) -> bool:
+        """Whether a fit notes its dual problems in a ledger, and can go on from there."""
+        return False
+
     def without_stream(self) -> tuple[str, str]:
         """Who must see all rows at once, and what to use where they do not fit in memory."""
         params = self.get_params(deep=False)

@@ -124,8 +124,10 @@ class MultipleKernelModel(ExactModel):
         raise NotImplementedError
 
     def learned_from(
-        self, X: Any, y: np.ndarray, bounds: np.ndarray, kept: np.ndarray, tol: float, outputs: int
-    ) -> tuple[Any, list[Fitted], KernelWeights]:
+        self, X: Any, y: np.ndarray, weight: np.ndarray, C: float, kept: np.ndarray, tol: float,
+        outputs: int,
+    ) -> tuple[Any, list[Fitted], KernelWeights]:  # fmt: skip
+        bounds = C * weight
         bank, members = self._bank(X, bounds, kept)
         solver, watch = self._weights_solver(tol), Watch(self)
         sides = [self._side(y, bounds)]

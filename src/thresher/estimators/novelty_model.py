@@ -16,13 +16,15 @@ from thresher.dimensions import Float
 from thresher.estimators import input
 from thresher.estimators.base import SEVERITY, Learner, Setup
 from thresher.estimators.classifier import Classifier
+from thresher.estimators.exact_fit import ExactFit
 from thresher.estimators.fronts import Front, UnitsFront
 from thresher.estimators.mapped import MapModel
 from thresher.estimators.novelty_threshold import out_of_fold, quantile
 from thresher.estimators.progress import Held
 from thresher.estimators.spaces import kernel_dimensions, strength
-from thresher.estimators.support_fit import Watch
-from thresher.functions import Rejecting, SupportFunction
+from thresher.estimators.support_fit import Fitted, Watch, support_function
+from thresher.estimators.support_fit import Rows as KernelRows
+from thresher.functions import Rejecting
 from thresher.functions.base import check_numbers, require
 from thresher.kernels import Kernel
 from thresher.kernels.columns import KernelColumns, fitting_precision
@@ -46,7 +48,7 @@ _USUAL_C = 10.0  # of least squares
 _FOLDS = 5
 
 
-class NoveltyModel(Classifier, MapModel):
+class NoveltyModel(Classifier, MapModel, ExactFit):
     """Everything but the signature and the predictions."""
 
     task = "novelty"
@@ -232,67 +234,63 @@ class NoveltyModel(Classifier, MapModel):
         if self.algorithm_ == "pegasos":
             super().fit_targets(rows, targets, weight, outputs, held)
             return
-        self._forget()
-        judges = driver.whole(rows, targets, weight)
-        units = self.learn_units(rows, targets, weight)
-        X = input.matrix_of(rows)
-        X = X if units is None else units.matrix(X)
-        weight = np.ones(targets.size) if weight is None else weight
-        kept = np.flatnonzero(weight > 0.0)
-        X, codes, weight = X[kept], targets[kept].astype(np.int64), weight[kept]
-        input.refuse_far_rows(X)
+        self.fit_exactly(rows, targets, weight, outputs)
+
+    def _numbers(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+        """The mean C of the classes, and the tolerance."""
+        return float(self._costs(*_masses(y.astype(np.int64), weight)).mean()), self.tol
+
+    def learned_from(
+        self, X: Any, y: np.ndarray, weight: np.ndarray, C: float, kept: np.ndarray, tol: float,
+        outputs: int,
+    ) -> tuple[Any, list[Fitted], KernelDual]:  # fmt: skip
+        """All classes in one problem; one without rows is never right."""
+        codes = y.astype(np.int64)
         kernel = resolve_kernel(self.kernel, self.gamma, X, seed_from(self.random_state))
-        solver = KernelDual(self.tol, float(self.memory), self.max_iter, threads(self.n_jobs))
-        found, C, present = self._solved(kernel, X, codes, weight, outputs, solver)
+        solver = KernelDual(tol, float(self.memory), self.max_iter, threads(self.n_jobs))
+        found, present = self._solved(kernel, X, codes, weight, solver)
         coef, rho = np.zeros((outputs, codes.size)), np.ones(outputs)
-        coef[present], rho[present] = found.coef, found.rho  # a class without rows is never right
-        used = np.flatnonzero(coef.any(axis=0))
-        function = SupportFunction(kernel, X[used], np.ascontiguousarray(coef[:, used]), -rho)
-        function = function.unscaled(units)
-        if not function.is_finite():
-            raise ArithmeticError("the model overflows: scale the features or lower C")
-        penalty = L2(1.0 / (float(C.mean()) * float(weight.sum())))
-        problem = Problem(Hinge(), penalty, X.shape[1], True, rows.dtype, 0, self.tol, outputs)
-        stream = Stream(problem, solver, None)
-        solution = found.solution
-        status = Status.CONVERGED if solution is None else solution.status
-        status = self.judged(status, stream, judges, function, UnitsFront(units))
-        self.keep(function, status, 1 if solution is None else solution.steps, stream)
-        self.rho_ = rho
+        coef[present], rho[present] = found.coef, found.rho
+        self.rho_, self._left_out = rho, found.left_out
         self._tell_normals(_whole(found.products, present, outputs))
-        self._left_out = found.left_out
-        if solution is not None:
-            self.violation_ = solution.violation
-        if SEVERITY.index(status) >= SEVERITY.index(Status.MAX_ITER):
-            self._warn(status)
+        ended = Fitted.nothing(codes.size, 0.0, Status.CONVERGED)._replace(steps=1)
+        if (solution := found.solution) is not None:
+            ended = ended._replace(
+                status=solution.status, steps=solution.steps, violation=solution.violation,
+                negative=solution.negative,
+            )  # fmt: skip
+        fitted = [ended._replace(coef=c, intercept=-r) for c, r in zip(coef, rho, strict=True)]
+        return support_function(KernelRows(kernel, X, y, weight), fitted), fitted, solver
 
     def _solved(
-        self, kernel: Any, X: Any, codes: np.ndarray, weight: np.ndarray, outputs: int,
-        solver: KernelDual,
-    ) -> tuple[Coupled, np.ndarray, np.ndarray]:  # fmt: skip
-        """The functions of the classes that have rows, their C, and which these are."""
-        masses = np.bincount(codes[codes >= 0], weight[codes >= 0], minlength=outputs)
-        present = np.flatnonzero(masses > 0.0)
-        numbers = np.full(outputs + 1, -1)
+        self, kernel: Any, X: Any, codes: np.ndarray, weight: np.ndarray, solver: KernelDual
+    ) -> tuple[Coupled, np.ndarray]:
+        """The functions of the classes that have rows, and which these are."""
+        masses, total, present = _masses(codes, weight)
+        C = self._costs(masses, total, present)
+        numbers = np.full(max(int(codes.max()), 0) + 2, -1)
         numbers[present] = np.arange(present.size)
-        codes, masses = numbers[codes], masses[present]
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.algorithm_ == "least_squares":
-                C = np.full(present.size, _USUAL_C if self.C is None else float(self.C))
-                self._check_room(codes.size)
-                K = gram(kernel, X.astype(np.float64))
-                found = least_squares_novelty(
-                    K, codes, weight, float(C[0]), present.size, self.coupling
-                )
-                return found, C, present
-            C = self._bounds(masses, float(weight.sum()), present)
-            precision = fitting_precision(kernel, X, float(weight.max()), self.tol)
-            columns = KernelColumns(kernel, X, precision)
-            monitor = Watch(self).monitor(None)
-            found = exact_novelty(
-                solver, columns, codes, weight, C, self.coupling, self.reading, monitor
+        codes = numbers[codes]
+        if self.algorithm_ == "least_squares":
+            self._check_room(codes.size)
+            K = gram(kernel, X.astype(np.float64))
+            found = least_squares_novelty(
+                K, codes, weight, float(C[0]), present.size, self.coupling
             )
-            return found, C, present
+            return found, present
+        precision = fitting_precision(kernel, X, float(weight.max()), self.tol)
+        columns = KernelColumns(kernel, X, precision)
+        monitor = Watch(self).monitor(None)
+        found = exact_novelty(
+            solver, columns, codes, weight, C, self.coupling, self.reading, monitor
+        )
+        return found, present
+
+    def _costs(self, masses: np.ndarray, total: float, present: np.ndarray) -> np.ndarray:
+        """The C of every class that has rows."""
+        if self.algorithm_ == "least_squares":
+            return np.full(present.size, _USUAL_C if self.C is None else float(self.C))
+        return self._bounds(masses, total, present)
 
     def _bounds(self, masses: np.ndarray, total: float, present: np.ndarray) -> np.ndarray:
         """The C of every class; ValueError where it is too small for any solution."""
@@ -410,6 +408,14 @@ class NoveltyModel(Classifier, MapModel):
         """(rows, classes): the scores of the known classes."""
         check_is_fitted(self)
         return self.function_.function.scores(input.checked_X(self, X))
+
+
+def _masses(codes: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """The weights of the classes that have rows, that of all rows, and which classes these are."""
+    known = codes >= 0
+    masses = np.bincount(codes[known], weight[known])
+    present = np.flatnonzero(masses > 0.0)
+    return masses[present], float(weight.sum()), present
 
 
 def _whole(products: np.ndarray, present: np.ndarray, outputs: int) -> np.ndarray:

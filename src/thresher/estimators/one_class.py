@@ -129,13 +129,9 @@ status_, solver_, penalty_ : as in ``SupportVectorClassifier``
         self.fit_targets(rows, np.ones(rows.shape[0]), weight, 1)
         return self
 
-    def _solve(
-        self, solver: KernelDual, columns: Any, part: KernelRows, monitor: Any, cache: Any
-    ) -> Fitted:
+    def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
         assert self.nu is not None
-        return Fitted.of(
-            one_class(solver, columns, part.weight, self.nu, monitor=monitor, cache=cache)
-        )
+        return Fitted.of(one_class(solver, columns, part.weight, self.nu, **how))
 
     def _loss(self) -> Loss:
         return Hinge()

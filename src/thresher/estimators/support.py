@@ -166,17 +166,12 @@ class SupportVectorClassifier(Classifier, SupportVectorModel):
             known = ", ".join(map(repr, _MULTICLASS))
             raise ValueError(f"multiclass must be one of {known}, got {self.multiclass!r}")
 
-    def _solve(
-        self, solver: KernelDual, columns: Any, part: KernelRows, monitor: Any, cache: Any
-    ) -> Fitted:
+    def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
         if self.nu is None:
-            found = classification(
-                solver, columns, part.y, part.weight, monitor=monitor, cache=cache
-            )
+            found = classification(solver, columns, part.y, part.weight, **how)
         else:
             found = nu_classification(
-                solver, columns, part.y, part.weight / self.C, self.nu, monitor=monitor,
-                cache=cache,
+                solver, columns, part.y, part.weight / self.C, self.nu, **how
             )  # fmt: skip
         return Fitted.of(found)
 
@@ -186,7 +181,22 @@ class SupportVectorClassifier(Classifier, SupportVectorModel):
     def _is_good(
         self, y: np.ndarray, weight: np.ndarray, fitted: list[Fitted], outputs: int
     ) -> bool:
-        return outputs == 1 and avoids_half_the_errors(y, weight, fitted[0].scores)
+        if outputs == 1:
+            return avoids_half_the_errors(y, weight, fitted[0].scores)
+        return self.multiclass == "ovo" and self._wins_duels(y, weight, fitted, outputs)
+
+    def _wins_duels(
+        self, y: np.ndarray, weight: np.ndarray, fitted: list[Fitted], outputs: int
+    ) -> bool:
+        """Whether every pair of classes is told apart."""
+        own = [weight[y == c] for c in range(outputs)]
+        pairs = ((own[i], own[j]) for i in range(outputs) for j in range(i + 1, outputs))
+        return all(
+            avoids_half_the_errors(
+                np.repeat([-1.0, 1.0], [a.size, b.size]), np.concatenate([a, b]), found.scores
+            )
+            for (a, b), found in zip(pairs, fitted, strict=True)
+        )
 
     def _left_out(self, given: KernelRows, left_out: np.ndarray) -> float:
         if left_out.shape[1] == 1:
@@ -275,6 +285,7 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
 
     optional_record = (*Regressor.optional_record, "loo_error_", "violation_", "epsilon_")
     losses = ("epsilon_insensitive", "least_squares")
+    variables = 2
 
     def __init__(
         self,
@@ -331,16 +342,12 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
         C = usual if self.C is None else float(self.C)
         return C, 1e-3 * unit if self.tol is None else float(self.tol)
 
-    def _solve(
-        self, solver: KernelDual, columns: Any, part: KernelRows, monitor: Any, cache: Any
-    ) -> Fitted:
+    def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
         if self.nu is None:
-            found = regression(
-                solver, columns, part.y, part.weight, self.epsilon_, monitor=monitor, cache=cache
-            )
+            found = regression(solver, columns, part.y, part.weight, self.epsilon_, **how)
         else:
             found, self.epsilon_ = nu_regression(
-                solver, columns, part.y, part.weight, self.nu, monitor=monitor, cache=cache
+                solver, columns, part.y, part.weight, self.nu, **how
             )
         return Fitted.of(found)
 

@@ -7,13 +7,16 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from thresher._clock import is_over, passed_on
+from thresher.estimators import ledger
 from thresher.estimators.progress import FitEvent, progress_line
 from thresher.functions import Duels, SupportFunction
 from thresher.kernels import Kernel
@@ -22,6 +25,7 @@ from thresher.kernels.columns import KernelColumns, fitting_precision
 from thresher.kernels.gram import gram
 from thresher.solvers import Status
 from thresher.solvers.dual import DualEvent
+from thresher.solvers.duels import Duel, SmallDuels
 from thresher.solvers.machines import KernelDual
 
 __all__ = [
@@ -126,21 +130,68 @@ class Unfinished(NamedTuple):
 
 
 class Watch:
-    """Progress lines and callbacks of all problems of a fit; who stops one stops all."""
+    """Progress lines and callbacks of all problems of a fit; who stops one stops all.
 
-    def __init__(self, estimator: Any):
+    ``is_kept`` says that the fit can go on from a ledger, and notes its problems there.
+    """
+
+    def __init__(self, estimator: Any, is_kept: bool = False):
         self.estimator = estimator
         self.began = self.shown = time.perf_counter()
         self.stopped: Status | None = None
         self._lock = threading.Lock()
+        self._ledger = ledger.current() if is_kept else None
+        self._fit = 0 if self._ledger is None else self._ledger.begin()
 
-    def monitor(self, output: int | None) -> Callable[[DualEvent], Status | None] | None:
-        """For the problem of this number."""
-        if not (self.estimator.verbose or self.estimator.callbacks):
+    def monitor(
+        self, output: int | None, before: int = 0
+    ) -> Callable[[DualEvent], Status | None] | None:
+        """For the problem of this number, which has taken some steps before."""
+        if self._ledger is None and not (self.estimator.verbose or self.estimator.callbacks):
             return None
-        return lambda event: self.tell(
-            output, event.steps, event.steps, event.violation, event.support, Unfinished.of(event)
-        )
+
+        def told(event: DualEvent) -> Status | None:
+            steps = event.steps + before
+            if self._ledger is not None:
+                self._ledger.note(self._fit, output or 0, ledger.Standing(event.z, steps))
+            return self.tell(
+                output, steps, steps, event.violation, event.support, Unfinished.of(event)
+            )
+
+        return told
+
+    def standing(
+        self, output: int | None, size: int, solver: KernelDual
+    ) -> tuple[np.ndarray | None, KernelDual, int]:
+        """Where to start, the solver for what is left, and the steps that were taken before."""
+        if self._ledger is None:
+            return None, solver, 0
+        kept = self._ledger.standing(self._fit, output or 0, size)
+        if kept is None:
+            return None, solver, 0
+        if solver.max_steps is not None:
+            solver = replace(solver, max_steps=max(solver.max_steps - kept.steps, 0))
+        return kept.z, solver, kept.steps
+
+    def once(self, output: int, rows: int, learn: Callable[[], Fitted]) -> Fitted:
+        """One of several problems: as it was found before, or as it is found now."""
+        if self._ledger is None:
+            return learn()
+        kept = self._ledger.finished(self._fit, output, rows)
+        if kept is not None:
+            return Fitted(**(kept._asdict() | {"status": Status[kept.status]}))
+        found = learn()
+        if found.status is Status.CONVERGED:
+            plain = found._asdict() | {"status": found.status.name}
+            self._ledger.finish(self._fit, output, ledger.Finished(**plain))
+        return found
+
+    def tell_of(self, output: int, found: Duel) -> None:
+        """A machine that was found in one call."""
+        monitor = self.monitor(output)
+        if monitor is not None:
+            support = int(np.count_nonzero(found.coef))
+            monitor(DualEvent(found.steps, found.violation, found.objective, support, found.coef))
 
     def is_over(self) -> bool:
         """Whether to begin no other problem."""
@@ -171,7 +222,9 @@ class Watch:
 Learn = Callable[[Rows, int | None, KernelDual, ColumnCache | None], Fitted]
 
 
-def together(learn: Learn, rows: Rows, outputs: int, solver: KernelDual) -> list[Fitted]:
+def together(
+    learn: Learn, rows: Rows, outputs: int, solver: KernelDual, watch: Watch
+) -> list[Fitted]:
     """One function, or one for each class against the rest.
 
     All of them need the same columns, which are computed once.
@@ -179,34 +232,44 @@ def together(learn: Learn, rows: Rows, outputs: int, solver: KernelDual) -> list
     if outputs == 1:
         return [learn(rows, None, solver, None)]
     with ColumnCache(rows.columns(solver.tol), solver.memory, solver.threads) as cache:
-        return [
-            learn(rows._replace(y=np.where(rows.y == c, 1.0, -1.0)), c, solver, cache)
-            for c in range(outputs)
-        ]
+
+        def fit(c: int) -> Fitted:
+            y = np.where(rows.y == c, 1.0, -1.0)
+            return learn(rows._replace(y=y), c, solver, cache)
+
+        return [watch.once(c, rows.y.size, partial(fit, c)) for c in range(outputs)]
 
 
 def duels(
-    learn: Learn, rows: Rows, classes: int, solver: KernelDual, watch: Watch, by_columns: bool
-) -> tuple[Duels, list[Fitted]]:
+    learn: Learn, rows: Rows, classes: int, solver: KernelDual, watch: Watch, by_columns: bool,
+    at_once: bool,
+) -> tuple[Duels, list[Fitted]]:  # fmt: skip
     """A machine for every pair of classes; ``rows.y`` are class numbers.
 
-    ``by_columns`` says that the machines need columns of the kernel, which are prepared once.
+    ``by_columns`` says that the machines need columns of the kernel, which are prepared once;
+    ``at_once`` that they are those of ``SmallDuels``, if they are small enough.
     """
     members = [np.flatnonzero(rows.y == c) for c in range(classes)]
     pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
     jobs = solver.threads  # each takes a pair
     prepared = rows.columns(solver.tol) if by_columns else None
     own = replace(solver, memory=solver.memory / jobs, threads=1)
+    small = _small_duels(rows, members, prepared, solver) if at_once and prepared else None
 
     def fit(number: int) -> Fitted:
         i, j = pairs[number]
         ours, theirs = members[i], members[j]
-        both = np.concatenate([ours, theirs])
+        count = ours.size + theirs.size
         if watch.is_over():
-            return Fitted.nothing(both.size, 0.0, watch.stopped or Status.INTERRUPTED)
+            return Fitted.nothing(count, 0.0, watch.stopped or Status.INTERRUPTED)
         if not ours.size or not theirs.size:  # a class without rows is never right
             value = 1.0 if theirs.size else -1.0
-            return Fitted.nothing(both.size, value, Status.CONVERGED)
+            return Fitted.nothing(count, value, Status.CONVERGED)
+        found = small.between(i, j) if small is not None else None
+        if found is not None:
+            watch.tell_of(number, found)
+            return Fitted(*found[:-1])
+        both = np.concatenate([ours, theirs])
         y = np.repeat([-1.0, 1.0], [ours.size, theirs.size])
         part = rows._replace(
             y=y, weight=rows.weight[both], order=both,
@@ -214,12 +277,35 @@ def duels(
         )  # fmt: skip
         return learn(part, number, own, None)
 
-    if jobs > 1:
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(jobs) as pool:
-            fitted = list(pool.map(passed_on(fit), range(len(pairs))))
-    else:
-        fitted = [fit(number) for number in range(len(pairs))]
+    def fit_once(number: int) -> Fitted:
+        rows = sum(members[c].size for c in pairs[number])
+        return watch.once(number, rows, partial(fit, number))
+
+    with ExitStack() as opened:
+        run: Callable[..., Any] = map
+        if jobs > 1 or small is not None:  # BLAS and our threads would wait for each other
+            opened.enter_context(threadpool_limits(1, "blas"))
+        if jobs > 1:
+            run = opened.enter_context(ThreadPoolExecutor(jobs)).map
+        if small is not None:
+            list(run(small.prepare, range(classes)))
+        fitted = list(run(passed_on(fit_once), range(len(pairs))))
     return _shared(rows, members, pairs, fitted), fitted
+
+
+def _small_duels(
+    rows: Rows, members: list[np.ndarray], prepared: KernelColumns, solver: KernelDual
+) -> SmallDuels | None:
+    """The pairs as problems of one call each, where rows are dense and few enough."""
+    starts = np.concatenate([[0], np.cumsum([own.size for own in members])])
+    order = np.concatenate(members)
+    if not SmallDuels.fit_in(starts, solver.memory):
+        return None
+    dense = prepared.taken(order).dense
+    if dense is None:
+        return None
+    bounds = rows.weight[order]
+    return SmallDuels(dense, starts, bounds, solver.tol, solver.memory, solver.max_steps)
 
 
 def _shared(

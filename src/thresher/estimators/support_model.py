@@ -44,6 +44,7 @@ class SupportVectorModel(ExactModel):
     tol: Any
     memory: float
     multiclass = "ovr"
+    variables = 1  # of the dual problem, for every row
 
     # ------------------------------------------------------------ options
 
@@ -77,19 +78,24 @@ class SupportVectorModel(ExactModel):
 
     # ------------------------------------------------------------ the fit
 
+    def solves_problems(self) -> bool:
+        """Least squares is one linear system; all others can be interrupted."""
+        return bool(self.loss != "least_squares")
+
     def learned_from(
-        self, X: Any, y: np.ndarray, bounds: np.ndarray, kept: np.ndarray, tol: float, outputs: int
-    ) -> tuple[Any, list[Fitted], KernelDual]:
+        self, X: Any, y: np.ndarray, weight: np.ndarray, C: float, kept: np.ndarray, tol: float,
+        outputs: int,
+    ) -> tuple[Any, list[Fitted], KernelDual]:  # fmt: skip
         kernel = resolve_kernel(self.kernel, self.gamma, X, seed_from(self.random_state))
         solver = KernelDual(tol, float(self.memory), self.max_iter, self._jobs)
-        given = KernelRows(kernel, X, y, bounds)
+        given = KernelRows(kernel, X, y, C * weight)
         return *self._learned_from(given, solver, outputs), solver
 
     def _learned_from(
         self, given: KernelRows, solver: KernelDual, outputs: int
     ) -> tuple[Any, list[Fitted]]:
         """The function, and how each of its problems ended."""
-        watch = Watch(self)
+        watch = Watch(self, is_kept=True)
         if self.loss == "least_squares" and (outputs == 1 or self.multiclass == "ovr"):
             return self._by_least_squares(given, outputs)
 
@@ -99,16 +105,21 @@ class SupportVectorModel(ExactModel):
             if self.loss == "least_squares":
                 return self._least_squares(part, part.y[:, None])[0][0]
             columns = part.columns(solver.tol) if cache is None else cache.source
-            return self._solve(own, columns, part, watch.monitor(output), cache)
+            start, own, steps = watch.standing(output, part.y.size * self.variables, own)
+            found = self._solve(
+                own, columns, part, start=start, monitor=watch.monitor(output, steps), cache=cache
+            )
+            return found._replace(steps=found.steps + steps)
 
         if outputs > 1 and self.multiclass == "ovo":
-            return duels(learn, given, outputs, solver, watch, self.loss != "least_squares")
-        fitted = together(learn, given, outputs, solver)
+            by_columns = self.loss != "least_squares"
+            at_once = by_columns and self.nu is None
+            return duels(learn, given, outputs, solver, watch, by_columns, at_once)
+        fitted = together(learn, given, outputs, solver, watch)
         return support_function(given, fitted), fitted
 
-    def _solve(
-        self, solver: KernelDual, columns: Any, part: KernelRows, monitor: Any, cache: Any
-    ) -> Fitted:
+    def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
+        """One problem; ``how`` has its start, its monitor and a cache of columns."""
         raise NotImplementedError
 
     def _numbers(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:

@@ -6,18 +6,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thresher.functions.base import check_numbers, count_nonzero, require
+from thresher.functions.base import check_numbers, require
+from thresher.functions.over_vectors import OverVectors, products
 from thresher.functions.units import Units
 from thresher.kernels.expansion import onnx_values
 from thresher.kernels.functions import Kernel
-from thresher.kernels.gram import Points, blocks
 
 __all__ = ["KernelSum", "are_columns", "taken_columns"]
 
-_CELLS = 1 << 22  # kernel values at a time
+
+class _SumFields(NamedTuple):
+    kernels: tuple[Kernel, ...]
+    columns_of: tuple[Any, ...]
+    weights: np.ndarray
+    vectors: Any
+    coef: np.ndarray
+    intercept: np.ndarray
+    units: Units | None = None
 
 
-class KernelSum(NamedTuple):
+class KernelSum(OverVectors, _SumFields):
     """sum_q weights[c, q] sum_j coef[c, j] k_q(z_j, x) + intercept[c], each k_q on its own columns.
 
     The vectors z and x are in ``units`` if given.
@@ -48,55 +56,31 @@ class KernelSum(NamedTuple):
     ([[8.5]], '2 kernels, 2 support vectors')
     """
 
-    kernels: tuple[Kernel, ...]
-    columns_of: tuple[Any, ...]
-    weights: np.ndarray
-    vectors: Any
-    coef: np.ndarray
-    intercept: np.ndarray
-    units: Units | None = None
-
-    def unscaled(self, units: Units | None) -> KernelSum:
-        """Of rows in their original units, if this is one of rows in ``units``."""
-        return self._replace(units=units)
-
-    @property
-    def features(self) -> int:
-        return int(self.vectors.shape[1])
-
-    @property
-    def outputs(self) -> int:
-        return int(self.coef.shape[0])
+    __slots__ = ()
 
     @property
     def size(self) -> int:
-        return count_nonzero(self.coef) + count_nonzero(self.vectors) + self.weights.size
+        return super().size + self.weights.size
 
     @property
     def basis(self) -> str:
         return f"{len(self.kernels)} kernels"
 
-    def columns(self, X: Any) -> Any:
-        return None
-
     def scores(self, X: Any) -> np.ndarray:
-        X = X if self.units is None else self.units.matrix(X)
+        X = self.in_units(X)
         out = np.zeros((X.shape[0], self.outputs))
         for kernel, columns, weight in zip(
             self.kernels, self.columns_of, self.weights.T, strict=True
         ):
-            points = Points(kernel, taken_columns(self.vectors, columns), self.vectors.dtype)
-            rows = taken_columns(X, columns)
-            for part in blocks(X.shape[0], points.size, _CELLS, 16):
-                out[part] += weight * (points(rows[part]) @ self.coef.T)
+            vectors, rows = taken_columns(self.vectors, columns), taken_columns(X, columns)
+            out += weight * products(kernel, vectors, rows, self.coef.T)
         return out + self.intercept
 
     def describe(self) -> str:
-        return f"{len(self.kernels)} kernels, {self.vectors.shape[0]:,} support vectors"
+        return f"{self.basis}, {super().describe()}"
 
     def is_finite(self) -> bool:
-        numbers = (self.coef, self.intercept, self.weights)
-        return all(bool(np.all(np.isfinite(values))) for values in numbers)
+        return super().is_finite() and bool(np.all(np.isfinite(self.weights)))
 
     def check(self) -> None:
         kernels, columns = self.kernels, self.columns_of
@@ -104,20 +88,15 @@ class KernelSum(NamedTuple):
         require(plain, "the kernels must be a tuple of Kernel")
         for kernel in kernels:
             kernel.check()
-        require(len(np.shape(self.vectors)) == 2, "support_vectors_ must be a table")
-        check_numbers("support_vectors_", self.vectors, self.vectors.shape)
-        d = self.vectors.shape[1]
+        self.check_tables(self.coef.shape[0] if np.ndim(self.coef) == 2 else 0)
+        d = self.features
         paired = isinstance(columns, tuple) and len(columns) == len(kernels)
         whole = paired and all(c is None or are_columns(c, d) for c in columns)
         require(whole, "the columns of the kernels are damaged")
-        require(np.ndim(self.coef) == 2, "dual_coef_ must be a table")
-        check_numbers("dual_coef_", self.coef, (self.outputs, self.vectors.shape[0]))
         require(np.ndim(self.weights) == 2, "the weights of the kernels must be a table")
         rows = 1 if self.weights.shape[0] == 1 else self.outputs
         check_numbers("the weights of the kernels", self.weights, (rows, len(kernels)))
         check_numbers("intercept_", self.intercept, (self.outputs,))
-        if self.units is not None:
-            self.units.check(d)
 
     def to_onnx(self, graph: Any, rows: str) -> str:
         rows = rows if self.units is None else self.units.to_onnx(graph, rows)

@@ -17,7 +17,7 @@ import math
 import threading
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -28,7 +28,14 @@ from thresher.kernels.functions import RBF, Kernel
 from thresher.kernels.gram import self_values, squares
 from thresher.kernels.matrices import canonical
 
-__all__ = ["Columns", "GramColumns", "KernelColumns", "WeightedColumns", "fitting_precision"]
+__all__ = [
+    "Columns",
+    "DenseRows",
+    "GramColumns",
+    "KernelColumns",
+    "WeightedColumns",
+    "fitting_precision",
+]
 
 _TALL = 256  # wanted rows multiplied at a time
 _CELLS = 1 << 19  # of a block of inner products
@@ -77,6 +84,15 @@ class _Scratch(threading.local):
         return flat[:size].reshape(shape)
 
 
+class DenseRows(NamedTuple):
+    """Prepared rows, for compiled code that computes kernel values itself."""
+
+    kernel: Kernel
+    X: np.ndarray
+    squares: np.ndarray
+    diagonal: np.ndarray
+
+
 class KernelColumns:
     """Columns k(x_i, x_j) over the rows of X.
 
@@ -121,6 +137,13 @@ class KernelColumns:
                 X = X - X.mean(axis=0, dtype=np.float64)
             self._X = np.ascontiguousarray(X, dtype=self._dtype)
         self._squares = squares(self._X).astype(self._dtype)
+
+    @property
+    def dense(self) -> DenseRows | None:
+        """The rows as they were prepared; None where they are sparse."""
+        if self._sparse:
+            return None
+        return DenseRows(self._kernel, self._X, self._squares, self.diagonal)
 
     def taken(self, order: np.ndarray) -> KernelColumns:
         """Those of some of the rows, without preparing them again."""

@@ -2,7 +2,9 @@ r"""LIBSVM's machines as dual problems: what goes in, and what is read off the s
 
 Each function takes a solver, the columns of a kernel over the rows, targets, and one bound for
 every row (C times its weight), and gives a :class:`Machine`: coefficients of the rows, an
-intercept, and the scores of the rows themselves, which the solver knows anyway.
+intercept, and the scores of the rows themselves, which the solver knows anyway.  A ``start`` are
+variables of the dual problem, as a ``DualEvent`` has them, from which an interrupted solve goes on;
+in place of those of a regression its coefficients will do.
 
 References: Cortes and Vapnik, Support-vector networks (1995); Schölkopf et al., New support vector
 algorithms (2000); Schölkopf et al., Estimating the support of a high-dimensional distribution
@@ -91,7 +93,7 @@ def classification(
     solver: KernelDual, columns: Columns, y: np.ndarray, bounds: np.ndarray, *,
     start: np.ndarray | None = None, monitor: Monitor = None, cache: ColumnCache | None = None,
 ) -> Machine:  # fmt: skip
-    """Targets -1 and +1, the hinge loss times ``bounds``; ``start`` are coefficients."""
+    """Targets -1 and +1, the hinge loss times ``bounds``."""
     problem = DualProblem(columns, -y, np.minimum(0.0, bounds * y), np.maximum(0.0, bounds * y))
     found = solver.solve(problem, start, monitor, cache)
     intercept = -float(found.multipliers[0])
@@ -107,7 +109,7 @@ def largest_nu(y: np.ndarray, weight: np.ndarray) -> float:
 
 def nu_classification(
     solver: KernelDual, columns: Columns, y: np.ndarray, weight: np.ndarray, nu: float, *,
-    monitor: Monitor = None, cache: ColumnCache | None = None,
+    start: np.ndarray | None = None, monitor: Monitor = None, cache: ColumnCache | None = None,
 ) -> Machine:  # fmt: skip
     """At most the share ``nu`` of the rows lies within the margin, at least that are support
     vectors; the scores are in units of the margin."""
@@ -123,7 +125,7 @@ def nu_classification(
         columns, np.zeros(y.size), np.minimum(0.0, weight * y), np.maximum(0.0, weight * y),
         totals=[half, -half], group=group,
     )  # fmt: skip
-    found = solver.solve(problem, None, monitor, cache)
+    found = solver.solve(problem, start, monitor, cache)
     tol, margin, middle = solver.tol, *_margin(found)
     # Scores will be divided by the margin, and so will be what the conditions are violated by.
     while found.status is Status.CONVERGED and tol > max(solver.tol * margin, _FINEST):
@@ -149,9 +151,9 @@ def regression(
     solver: KernelDual, columns: Columns, y: np.ndarray, bounds: np.ndarray, epsilon: float, *,
     start: np.ndarray | None = None, monitor: Monitor = None, cache: ColumnCache | None = None,
 ) -> Machine:  # fmt: skip
-    """The epsilon-insensitive loss times ``bounds``; ``start`` are coefficients."""
+    """The epsilon-insensitive loss times ``bounds``."""
     n, nothing = y.size, np.zeros(y.size)
-    if start is not None:
+    if start is not None and start.size == n:
         start = np.concatenate([np.maximum(start, 0.0), np.minimum(start, 0.0)])
     problem = DualProblem(
         columns, np.concatenate([epsilon - y, -epsilon - y]), np.concatenate([nothing, -bounds]),
@@ -165,7 +167,7 @@ def regression(
 
 def nu_regression(
     solver: KernelDual, columns: Columns, y: np.ndarray, bounds: np.ndarray, nu: float, *,
-    monitor: Monitor = None, cache: ColumnCache | None = None,
+    start: np.ndarray | None = None, monitor: Monitor = None, cache: ColumnCache | None = None,
 ) -> tuple[Machine, float]:  # fmt: skip
     """At most the share ``nu`` of the rows lies outside the tube; also the tube's half width."""
     n, nothing = y.size, np.zeros(y.size)
@@ -175,7 +177,7 @@ def nu_regression(
         np.concatenate([bounds, nothing]), totals=[half, -half],
         group=np.repeat([0, 1], n), rows=np.tile(np.arange(n), 2),
     )  # fmt: skip
-    found = solver.solve(problem, None, monitor, cache)
+    found = solver.solve(problem, start, monitor, cache)
     first, second = found.multipliers
     intercept = -0.5 * float(first + second)
     scores = found.gradient[:n] + y + intercept
@@ -185,7 +187,7 @@ def nu_regression(
 
 def one_class(
     solver: KernelDual, columns: Columns, weight: np.ndarray, nu: float, *,
-    monitor: Monitor = None, cache: ColumnCache | None = None,
+    start: np.ndarray | None = None, monitor: Monitor = None, cache: ColumnCache | None = None,
 ) -> Machine:  # fmt: skip
     """At most the share ``nu`` of the rows has a negative score.
 
@@ -193,14 +195,20 @@ def one_class(
     """
     total = nu * float(weight.sum())
     problem = DualProblem(columns, np.zeros(weight.size), np.zeros(weight.size), weight, [total])
+    start = _outermost(columns, weight, total) if start is None else start
+    found = solver.solve(problem, start, monitor, cache)
+    intercept = -float(found.multipliers[0])
+    return Machine(found.z, intercept, found.gradient + intercept, found)
+
+
+def _outermost(columns: Columns, weight: np.ndarray, total: float) -> np.ndarray:
+    """The weights of the loneliest rows, as many as make the total; zeros for the others."""
     order = np.argsort(_company(columns), kind="stable")
     spent = np.cumsum(weight[order])
     inside = order[: int(np.searchsorted(spent, total, side="right"))]
     start = np.zeros(weight.size)
     start[inside] = weight[inside]
-    found = solver.solve(problem, start, monitor, cache)
-    intercept = -float(found.multipliers[0])
-    return Machine(found.z, intercept, found.gradient + intercept, found)
+    return start
 
 
 def _company(columns: Columns) -> np.ndarray:

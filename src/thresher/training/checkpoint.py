@@ -6,6 +6,7 @@ import glob
 import os
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from thresher.artifacts.container import BadFile
 from thresher.artifacts.encoding import decode, encode
 from thresher.estimators.feed import Feed
 from thresher.estimators.fronts import Front, MapFront, UnitsFront
+from thresher.estimators.ledger import Ledger
 from thresher.functions import Units
 from thresher.functions.base import check_numbers, require
 from thresher.maps.base import FeatureMap
@@ -25,7 +27,9 @@ from thresher.solvers.driver import Patience
 from thresher.solvers.stream import Stream, Streams
 from thresher.training.job import Job, Place, Weights
 
-__all__ = ["CheckpointWarning", "Checkpointer", "Every", "checkpoint_path"]
+__all__ = [
+    "CheckpointWarning", "Checkpointer", "Every", "ProblemsCheckpointer", "checkpoint_path",
+]  # fmt: skip
 
 _MOST_PASSES = 2**31
 _PLAIN = ("rows_learned", "history", "shuffle", "seed")
@@ -70,10 +74,11 @@ class Checkpointer:
     path: Path
     every: Every
     task: dict[str, Any]  # data, schema and options: what makes it the same job
+    what = "job"
     _last_time: float = field(default_factory=time.monotonic)
     _last_rows: int = 0
 
-    def maybe_save(self, job: Job) -> None:
+    def maybe_save(self, job: Job | Ledger) -> None:
         due = self.every.seconds is not None and (
             time.monotonic() - self._last_time >= self.every.seconds
         )
@@ -81,7 +86,7 @@ class Checkpointer:
         if due or full:
             self.try_to_save(job)
 
-    def try_to_save(self, job: Job) -> None:
+    def try_to_save(self, job: Job | Ledger) -> None:
         """A full disk is no reason to end a training: warn, and try again when it is due again."""
         try:
             self.save(job)
@@ -91,9 +96,9 @@ class Checkpointer:
                 warnings.simplefilter("always", CheckpointWarning)
                 warnings.warn(f"no checkpoint: {error}", CheckpointWarning, stacklevel=2)
 
-    def save(self, job: Job) -> None:
+    def save(self, job: Job | Ledger) -> None:
         arrays: dict[str, np.ndarray] = {}
-        document = {"task": self.task, "job": encode(_snapshot(job), arrays, "checkpoint")}
+        document = {"task": self.task, self.what: encode(self.snapshot(job), arrays, "checkpoint")}
         container.write(self.path, document, arrays, kind="checkpoint")
         self._last_time, self._last_rows = time.monotonic(), job.rows_learned
 
@@ -101,25 +106,33 @@ class Checkpointer:
         self, estimator: Any, features: int, outputs: int, terms: tuple[type, ...] = ()
     ) -> Job:
         """The job of the file, which is as hostile as any other."""
+        job = self._read(lambda state: _restored(state, estimator, features, outputs), terms)
+        self._last_rows = job.rows_learned
+        return job
+
+    def _read(self, restored: Callable[[Any], Any], terms: tuple[type, ...] = ()) -> Any:
+        """What the file holds, as ``restored`` makes it of plain values."""
         document, arrays = container.read(self.path, kind="checkpoint")
         if document["version"] != container.VERSION:
             raise BadFile(f"{self.path} was written by another version: start anew")
         self._check_same(document.get("task"))
-        state = decode(document.get("job"), arrays, terms)
+        state = decode(document.get(self.what), arrays, terms)
         try:
-            job = _restored(state, estimator, features, outputs)
+            return restored(state)
         except MemoryError:
             raise
         except Exception as error:  # checks meet damage with a dozen kinds of error
             raise BadFile(f"{self.path} is not a usable checkpoint: {error}") from None
-        self._last_rows = job.rows_learned
-        return job
 
     def remove(self) -> None:
         """The checkpoint, and what a kill in the middle of writing one has left."""
         self.path.unlink(missing_ok=True)
         for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.tmp"):
             left.unlink(missing_ok=True)
+
+    def snapshot(self, job: Any) -> dict[str, Any]:
+        """A job as plain values."""
+        return _snapshot(job)
 
     def _check_same(self, task: Any) -> None:
         if not isinstance(task, dict):
@@ -130,6 +143,22 @@ class Checkpointer:
                     f"{self.path} belongs to another training (other {name}): "
                     "give the same data and options, or start anew without --resume"
                 )
+
+
+class ProblemsCheckpointer(Checkpointer):
+    """The same for a fit in memory that solves dual problems: a ledger is all of its job."""
+
+    what = "problems"
+
+    def snapshot(self, job: Any) -> dict[str, Any]:
+        return job.snapshot()
+
+    def ledger(self, resume: bool) -> Ledger:
+        """To write what fits note; with what the file holds, if there is one to go on from."""
+        resume = resume and self.path.exists()
+        ledger = self._read(Ledger.restored) if resume else Ledger()
+        self._last_rows, ledger.on_change = ledger.rows_learned, self.maybe_save
+        return ledger
 
 
 # ---------------------------------------------------------------- a job as plain values

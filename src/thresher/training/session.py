@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,9 +24,10 @@ from thresher.data.rows_file import on_disk
 from thresher.engines import Engine, engine_for, expect
 from thresher.estimators.base import StatusWarning
 from thresher.estimators.calibration import calibrate
+from thresher.estimators.ledger import recording
 from thresher.registry import LEARNERS, resolve
 from thresher.solvers import Solver, Status
-from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
+from thresher.training.checkpoint import Checkpointer, Every, ProblemsCheckpointer, checkpoint_path
 from thresher.training.choice import Choice, choose
 from thresher.training.equipped import classes_of, estimator_for, task_of
 from thresher.training.heldout import HeldOutScores
@@ -39,6 +40,8 @@ from thresher.training.survey import survey
 from thresher.training.tuning import Tuner, Tuning
 
 __all__ = ["Progress", "Training", "run", "train"]
+
+_Kept = TypeVar("_Kept", bound=Checkpointer)
 
 MEMORY = 1 << 30
 _LATE = 1.05  # times the budget, at which the last fit ends wherever it is
@@ -378,16 +381,26 @@ class _Run:
             self._tell("fitting", rows * event.passes, event.passes, event.nonzeros)
             return how.stop()
 
+        solves = estimator.solves_problems()
+        checkpointer = self._kept_by(ProblemsCheckpointer) if solves else None
+        problems = None if checkpointer is None else checkpointer.ledger(how.resume)
         blocks = (b.taken(~self.hold.mask(b)) for b in _emptied(intake.kept))
         block = next(gathered(blocks, max(rows, 1)))
         with (
+            recording(problems),
             warnings.catch_warnings(),
             fitted_with(estimator, max_iter=passes, callbacks=[after_pass]),
         ):
             warnings.simplefilter("ignore", StatusWarning)  # it is told with the model
             estimator.check_options()
             estimator.fit_coded(block.X, block.targets, self.classes, block.weight)
-        return Status(estimator.status_)
+        status = Status(estimator.status_)
+        if checkpointer is not None and problems is not None:
+            if status is not Status.INTERRUPTED:
+                checkpointer.remove()
+            elif not problems.is_empty:
+                checkpointer.try_to_save(problems)
+        return status
 
     def _check_streamable(self) -> None:
         """Rows that do not fit in memory need a learner that takes them as they come."""
@@ -436,6 +449,11 @@ class _Run:
         return job
 
     def _checkpointer(self, shards: int = 0) -> Checkpointer | None:
+        """Of a stream."""
+        return self._kept_by(Checkpointer, shards)
+
+    def _kept_by(self, kind: type[_Kept], shards: int = 0) -> _Kept | None:
+        """Who saves this training, if it was asked for."""
         how = self.how
         if how.model is None or (how.every is None and not how.resume):
             return None
@@ -455,7 +473,7 @@ class _Run:
             "scan": how.scan,
             "shards": shards,
         }
-        return Checkpointer(checkpoint_path(how.model), how.every or Every(), task)
+        return kind(checkpoint_path(how.model), how.every or Every(), task)
 
     def _learner(self) -> str:
         return LEARNERS.name_of(type(self.estimator)) or self.how.learner
