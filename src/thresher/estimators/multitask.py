@@ -336,8 +336,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskModel):
         """Those that the codes of a file are numbers of."""
         self.classes_ = _two(labels)
 
-    def _from_codes(self, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-        self.take_labels(classes)
+    def _from_codes(self, y: np.ndarray) -> np.ndarray:
         return np.where(y == 1, 1.0, -1.0)
 
     # ------------------------------------------------------------ use
