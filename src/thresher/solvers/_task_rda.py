@@ -17,9 +17,9 @@ those beyond an earlier tau, which are taken again when tau has grown by a 64th:
 entry that was overtaken still counts, by the square of less than a 64th of tau.  The weights that
 ``finish`` gives are exact.
 
-Where beta is left to be found it does not start at zero, but at the curvature that a row can bring,
-:math:`\beta_t = L + \gamma\sqrt t` (Dekel, Gilad-Bachrach, Shamir and Xiao, 2012): of every task the
-first rows come when t is small, and would throw it far off.
+Where beta is left to be found it does not start at zero, but at the curvature that a row can
+bring, :math:`\beta_t = L + \gamma\sqrt t` (Dekel, Gilad-Bachrach, Shamir and Xiao, 2012): of every
+task the first rows come when t is small, and would throw it far off.
 """
 
 from __future__ import annotations
