@@ -96,12 +96,12 @@ class Gram(NamedTuple):
 def gram_of(X: Any, Y: np.ndarray, scale: np.ndarray, centre: bool) -> Gram:
     """Of an array or a CSC matrix, with weights of the rows; no feature is a member yet."""
     total, d = float(scale.sum()), X.shape[1]
-    features, targets = np.zeros(d), np.zeros(Y.shape[1])
-    if centre:
-        features, targets = np.asarray(scale @ X) / total, scale @ Y / total
+    targets = scale @ Y / total if centre else np.zeros(Y.shape[1])
     Y = Y - targets
-    weighted = Y * scale[:, None]
-    C = np.ascontiguousarray(X.T @ weighted)  # of centred targets: the features' means drop out
-    half = 0.5 * float(np.sum(Y * weighted))
+    weighted = np.column_stack([Y, np.ones(scale.size)]) * scale[:, None]
+    sums = np.asarray(weighted.T @ X)  # of centred targets: the features' means drop out
+    C = np.ascontiguousarray(sums[:-1].T)
+    features = sums[-1] / total if centre else np.zeros(d)
+    half = 0.5 * float(np.sum(Y * weighted[:, :-1]))
     none = np.empty(0, np.int64)
     return Gram(X, scale, none, np.empty((0, d)), C, half, -C, features, targets)
