@@ -77,6 +77,29 @@ class MultiTaskModel(TaskFiles):
     balance: str
     new_tasks: str
 
+    def __init__(
+        self, loss: Any, penalty: Any, solver: Any, alpha: float | None, fit_intercept: bool,
+        scale: Any, balance: str, new_tasks: str, least_rows: int, task_columns: Any,
+        max_iter: int | None, tol: float | None, order: str, random_state: Any, verbose: int,
+        callbacks: Any,
+    ):  # fmt: skip
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.balance = balance
+        self.new_tasks = new_tasks
+        self.least_rows = least_rows
+        self.task_columns = task_columns
+        self.max_iter = max_iter
+        self.tol = tol
+        self.order = order
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
     def _values(self, given: Given, first: bool) -> Given:
         """Targets as a solver takes them, NaN where there are none; ``first``: labels are new."""
         raise NotImplementedError
@@ -224,7 +247,12 @@ class MultiTaskModel(TaskFiles):
     def _can_stream(self) -> bool:
         if self.task_columns is not None:
             raise AttributeError("task_columns are for trainings on files: give task= instead")
-        return super()._can_stream()
+        if self.streams_files():
+            return True
+        raise AttributeError(
+            f"solver={self.solver!r} must see all rows at once and has no partial_fit; use 'auto' "
+            "or 'rda'"
+        )
 
     def check_options(self) -> None:
         super().check_options()
