@@ -179,8 +179,8 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
         the files.  The model depends on it, and not on the number of workers.
     task_column : str or None, default=None
         The column that names the task of each row: a linear function for each task is learned
-        (learner "multitask"), from rows in memory.  Tasks must be among the first rows that a
-        schema is read off; others get the mean over the tasks.
+        (learner "multitask"), in memory or as a stream.  The names of all tasks are looked for in
+        the whole file first; tasks that are new when predicting get the mean over the tasks.
     on_progress : callable or None, default=None
         Called with a :class:`Progress` now and then.
     on_workers : callable or None, default=None
