@@ -116,6 +116,12 @@ def test_one_shard_is_the_stream_and_two_come_close(path, streamed):
     assert two.training["held_out"]["r2"] > 0.85
 
 
+def test_settings_are_searched_by_rows_that_name_their_tasks(path):
+    model = train(path, tune=2, params={"least_rows": 1, "penalty": "l1"}, **SMALL)
+    assert all(trial["state"] != "failed" for trial in model.training["trials"])
+    assert model.training["held_out"]["r2"] > 0.5
+
+
 def test_weights_and_rows_without_a_task(tmp_path):
     frame = made(600)
     frame["w"] = np.where(frame["school"] == "s00", 0.0, 1.0)

@@ -55,6 +55,14 @@ class TaskFiles(LinearModel):
 
     def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
         """Learn from rows that name their tasks in some of their features, and coded targets."""
+        self._asked_columns()
+        if classes.size:
+            self.take_labels(classes)
+        self._fit_named(X, self._from_codes(y), weight)
+        return self
+
+    def _fit_named(self, X: Any, values: np.ndarray, weight: np.ndarray | None) -> None:
+        """The same with targets as a solver takes them."""
         first, stop = self._asked_columns()
         labels, _ = self._task_names()
         rows, width = input.to_rows(X), stop - first
@@ -69,14 +77,11 @@ class TaskFiles(LinearModel):
         numbers[used] = np.arange(used.size)
         self._columns = TaskColumns(first, stop, numbers, dense)
         self.tasks_, self.targets_ = labels[used], "pairs"
-        if classes.size:
-            self.take_labels(classes)
-        given = Given("pairs", self._from_codes(y), labels[places])
-        counted = np.ones(y.size) if weight is None else (weight > 0.0) * 1.0
+        given = Given("pairs", values, labels[places])
+        counted = np.ones(values.size) if weight is None else (weight > 0.0) * 1.0
         check_counts(self.tasks_, np.bincount(codes, counted, used.size), self.least_rows)
         self._check_tasks(given, codes)
-        self.fit_targets(kept, np.column_stack([codes, given.values]), weight, used.size)
-        return self
+        self.fit_targets(kept, np.column_stack([codes, values]), weight, used.size)
 
     def _asked_columns(self) -> tuple[int, int]:
         if self.task_columns is None:

@@ -122,11 +122,14 @@ class MultiTaskModel(TaskFiles):
             The task of each row, a number or a word, in any order.
         """
         self.check_options()
-        if self.task_columns is not None:
-            raise ValueError("task_columns are for trainings on files: give task= to fit")
+        if self.task_columns is not None and task is not None:
+            raise ValueError("rows name their tasks in task_columns: do not give task= too")
         X = input.checked_X(self, X, reset=True)
         given = self._values(given_targets(X, y, task), True)
         weight = input.check_weight(sample_weight, X)
+        if self.task_columns is not None:
+            self._fit_named(X, given.values[:, 0], weight)
+            return self
         self.targets_ = given.kind
         self.tasks_, codes = _tasks_of(given)
         missing = given.missing()
@@ -268,6 +271,9 @@ class MultiTaskModel(TaskFiles):
         if targets is not None and targets.dtype.kind == "f":
             targets = targets[~np.isnan(targets)]
         return {"alpha": sparse_strength(self, X, targets)}
+
+    def follow(self, path: Any) -> None:
+        """Every fit starts from nothing: the solvers of tasks take no neighbour."""
 
     def judged(
         self, status: Status, stream: Any, judges: Chunk, function: Any, front: Front,
