@@ -281,18 +281,20 @@ class RDA(_DualAveraging):
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
         if not problem.has_tasks:
-            return super().prepare(problem, chunk)
-        solver = self
+            return super(RDA, replace(self, floor=self.floor or 0.0)).prepare(problem, chunk)
+        solver, floor = self, self.floor
         if self.origin is None:
             numbers = problem.fit_intercept and "regression" in problem.loss.tasks
             solver = replace(solver, origin=mean_target(problem, chunk) if numbers else 0.0)
-        if self.gamma is not None:
-            return solver, problem
         # Slopes of targets that are numbers grow with the rows, too.
         scale = mean_sqnorm(chunk) + (1.0 if problem.fit_intercept else 1e-300)
-        if self.floor is None and math.isfinite(problem.loss.smoothness):
-            solver = replace(solver, floor=problem.loss.smoothness * scale)
-        return with_gamma(solver, problem, chunk, scale), problem
+        if floor is None:
+            smooth = self.gamma is None and math.isfinite(problem.loss.smoothness)
+            floor = problem.loss.smoothness * scale if smooth else 0.0
+        solver = replace(solver, floor=floor)
+        return (
+            with_gamma(solver, problem, chunk, scale) if self.gamma is None else solver
+        ), problem
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
