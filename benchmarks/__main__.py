@@ -17,6 +17,7 @@ CLAIMS = {
     "sparse_models": "Sparse models",
     "groups": "Groups of features",
     "tasks": "Many tasks at once",
+    "task_files": "Files by task",
     "manifold": "RDA+: identify, then finish",
     "defaults": "Untuned defaults",
     "startup": "First fit and memory",

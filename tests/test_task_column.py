@@ -85,11 +85,15 @@ def test_what_cannot_be(frame):
         train(frame, task_column="school", types={"school": "number"}, **about)
     with pytest.raises(ValueError, match="'shool'"):
         train(frame, task_column="shool", **about)
-    with pytest.raises(ValueError, match="task_column must see all rows at once"):
-        train(frame, task_column="school", memory=1, **about)
+    asked = {"params": {"solver": "proximal_newton"}, "memory": 1}
+    with pytest.raises(ValueError, match=r"proximal_newton' must see all rows .* use solver='auto"):
+        train(frame, task_column="school", **asked, **about)
+    with pytest.raises(ValueError, match="asks for the column that names the task"):
+        train(frame, learner="multitask", memory=1, **about)
     lonely = frame.assign(school=np.where(np.arange(N) == 3, 99, frame["school"]))
-    with pytest.raises(ValueError, match="task '99' with one sample only"):
-        train(lonely, task_column="school", holdout=0.0, **about)
+    for memory in (1 << 30, 1):
+        with pytest.raises(ValueError, match="task '99' with one sample only"):
+            train(lonely, task_column="school", holdout=0.0, memory=memory, **about)
 
 
 def test_own_scores_in_onnx(frame, tmp_path):

@@ -90,7 +90,8 @@ def train(
     ] = None,
     task_column: Annotated[
         str | None, typer.Option(help="Column that names the task of each row (school, person): a "
-                                 "linear function for each, learned together.",
+                                 "linear function for each, learned together, whatever the "
+                                 "size of the file.",
                                  rich_help_panel=_COLUMNS)
     ] = None,
     ignore: Annotated[

@@ -44,6 +44,7 @@ class _Columnar(Table):
         raise NotImplementedError
 
     def infer(self, wishes: Wishes) -> Schema:
+        wishes = self.listing(wishes)
         wanted = self.wanted_rows(wishes)
         found: list[pa.Table] = []
         for placed in self.batches(self.names):
@@ -57,6 +58,9 @@ class _Columnar(Table):
         except pa.ArrowException as error:
             raise DataError(f"{self.name}: columns differ in type: {error}") from None
         return infer_table(sample.slice(0, wanted), wishes, self.name)
+
+    def tables(self, columns: list[str]) -> Iterator[Any]:
+        return (placed.batch for placed in self.batches(columns))
 
     def blocks(self, encoder: Encoder) -> Iterator[Batch]:
         columns = needed_columns(encoder.schema, self.names, self.name)

@@ -72,6 +72,7 @@ class CsvSource(Files, Table):
     # ------------------------------------------------------------ the sample
 
     def infer(self, wishes: Wishes) -> Schema:
+        wishes = self.listing(wishes)
         wanted = self.wanted_rows(wishes)
         # Whoever says what a column is may want its text: "007" as a category is not 7.
         cells = None if wishes.types else self._numbers(wanted, wishes.nulls)
@@ -123,6 +124,12 @@ class CsvSource(Files, Table):
 
     # ------------------------------------------------------------ all rows
 
+    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        bad = BadRows("skip")  # left to the reading proper
+        for block, head in self._text():
+            if not self._left_open(block, bad):
+                yield self._table(block, bad, head.names, columns)[0]
+
     def blocks(self, encoder: Encoder) -> Iterator[Batch]:
         return self.parsed(self._planned(encoder.schema), self._read, encoder)
 
@@ -163,8 +170,10 @@ class CsvSource(Files, Table):
             bad.add(found)
         return found is not None
 
-    def _table(self, block: TextBlock, bad: BadRows, names: list[str]) -> tuple[pa.Table, Origin]:
-        """PyArrow's reading of a block, every column as text; ragged rows are reported."""
+    def _table(
+        self, block: TextBlock, bad: BadRows, names: list[str], columns: list[str] | None = None
+    ) -> tuple[pa.Table, Origin]:
+        """PyArrow's reading of a block, all columns or some, as text; ragged rows are reported."""
         ragged = []
 
         def handle(row: Any) -> str:
@@ -182,12 +191,14 @@ class CsvSource(Files, Table):
                     delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=handle
                 ),
                 pa_csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+                    column_types=dict.fromkeys(names, pa.string()),
+                    strings_can_be_null=False,
+                    include_columns=columns,
                 ),
             )
         except pa.ArrowInvalid as error:
             if "Empty CSV" in str(error):  # blank lines only
-                table = pa.table({name: pa.array([], pa.string()) for name in names})
+                table = pa.table({name: pa.array([], pa.string()) for name in columns or names})
             else:
                 raise DataError(f"{block.file}, from line {block.first_line}: {error}") from None
         lines = _Lines(block, self.delimiter or ",", len(names))

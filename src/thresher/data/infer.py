@@ -7,7 +7,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,21 @@ from thresher.data.batch import Sparse
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import BadRows, DataError, nearest
 from thresher.data.infer_plain import count_nonzeros, number_columns, numbers_among, typical
-from thresher.data.schema import KINDS, MISSING, MOST_BITS, NULLS, Column, Schema, Target
+from thresher.data.schema import (
+    KINDS,
+    MISSING,
+    MOST_BITS,
+    MOST_FEATURES,
+    NULLS,
+    Column,
+    Schema,
+    Target,
+)
 from thresher.registry import TASKS
 
-__all__ = ["Wishes", "by_name", "check_features", "given_classes", "infer_table", "infer_target",
-           "null_words", "numbered", "partly_labelled", "table_target", "with_layout"]  # fmt: skip
+__all__ = ["Wishes", "by_name", "check_features", "distinct_words", "given_classes", "infer_table",
+           "infer_target", "null_words", "numbered", "partly_labelled", "table_target",
+           "with_layout"]  # fmt: skip
 
 _BOOLEANS = [("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("0", "1")]
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -40,6 +50,7 @@ _TYPOS = 0.01  # so few words among numbers are bad rows, not categories
 _MOST_CLASSES = 20
 _EXACT = 2.0**53
 _ALIKE = 0.7  # how alike a label and its misspelling are
+_WHOLE = "category:all"
 _SPARSE_BELOW = 0.25  # share of non-zeros under which compressed rows are smaller and faster
 
 
@@ -47,7 +58,8 @@ _SPARSE_BELOW = 0.25  # share of non-zeros under which compressed rows are small
 class Wishes:
     """What the user says about the data; everything left out is read off the sample.
 
-    ``types`` maps column names to kinds (or "hashed:18" for 2^18 features).
+    ``types`` maps column names to kinds (or "hashed:18" for 2^18 features).  ``listed``: all values
+    of columns that are "category:all", once somebody has looked for them.
     """
 
     target: str | int | None = None
@@ -63,6 +75,7 @@ class Wishes:
     nulls: Sequence[str] = NULLS
     partly_labelled: bool = False
     irrelevant: Any = None
+    listed: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
@@ -84,16 +97,24 @@ class Wishes:
         wish = (self.types or {}).get(name)
         if wish is None:
             return None, None
+        if wish == _WHOLE:
+            return "category", MOST_FEATURES
         kind, _, bits = wish.partition(":")
         numbered = kind in ("hashed", "category") and bits.isdigit()
         if kind not in KINDS or (bits and not numbered):
             raise ValueError(
                 f"column {name!r}: unknown type {wish!r}, choose one of {', '.join(KINDS)} "
-                "(hashed:18 for 2^18 features, category:1000 for up to 1000 values)"
+                "(hashed:18 for 2^18 features, category:1000 for up to 1000 values, category:all "
+                "for all of the file)"
             )
         if kind == "hashed" and bits and not 1 <= int(bits) <= MOST_BITS:
             raise ValueError(f"column {name!r}: hashing takes 1 .. 26 bits, got {bits}")
         return kind, int(bits) if bits else None
+
+    @property
+    def whole(self) -> list[str]:
+        """Columns whose values are those of all rows, not of the sample alone."""
+        return [name for name, wish in (self.types or {}).items() if wish == _WHOLE]
 
 
 def infer_table(sample: pa.Table, wishes: Wishes, file: str) -> Schema:
@@ -207,7 +228,7 @@ def _column(name: str, array: pa.Array, wishes: Wishes, nulls: Sequence[str], fi
     kept = counts[: max(bits, 1) if bits is not None else wishes.max_categories]
     note = f"the {len(kept)} most frequent of {len(counts)}" if len(kept) < len(counts) else ""
     # Sorted, so that the order in which values happen to appear leaves no trace.
-    values = tuple(sorted(word for word, _ in kept))
+    values = tuple(sorted({word for word, _ in kept}.union(wishes.listed.get(name, ()))))
     fill = float(values.index(counts[0][0])) if counts else 0.0
     return replace(base, values=values, flag=flag, fill=fill, note=note)
 
@@ -276,9 +297,17 @@ def _identifies(array: pa.Array, counts: list[tuple[str, int]]) -> bool:
 
 def _counts(array: pa.Array) -> list[tuple[str, int]]:
     """Values by falling frequency, ties by name; 7.0 counts as 7."""
-    words = pc.replace_substring_regex(as_words(array).drop_null(), r"^(-?[0-9]+)\.0$", r"\1")
-    pairs = [(p["values"], p["counts"]) for p in pc.value_counts(words).to_pylist()]
+    pairs = [(p["values"], p["counts"]) for p in pc.value_counts(_plain_words(array)).to_pylist()]
     return sorted(pairs, key=lambda p: (-p[1], p[0]))
+
+
+def distinct_words(array: pa.Array, nulls: Sequence[str]) -> list[str]:
+    """The values of a category, each once."""
+    return pc.unique(_plain_words(cleaned(array, nulls))).to_pylist()
+
+
+def _plain_words(array: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(as_words(array).drop_null(), r"^(-?[0-9]+)\.0$", r"\1")
 
 
 # ---------------------------------------------------------------- the target

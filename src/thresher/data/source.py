@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple, Self, TypeVar
 
 from thresher.data.background import in_order
@@ -11,7 +12,7 @@ from thresher.data.batch import Batch
 from thresher.data.encode import Encoder
 from thresher.data.errors import BadRows, DataError
 from thresher.data.files import STDIN, Span, expand, stamp
-from thresher.data.infer import Wishes
+from thresher.data.infer import Wishes, by_name, distinct_words, null_words
 from thresher.data.schema import Schema
 from thresher.data.spans import TallyAll, joined, shares
 
@@ -135,6 +136,29 @@ class Table(Source):
     @property
     def is_table(self) -> bool:
         return True
+
+    def tables(self, columns: list[str]) -> Iterator[Any]:
+        """All rows of some columns, as Arrow tables or batches."""
+        raise NotImplementedError
+
+    def listing(self, wishes: Wishes) -> Wishes:
+        """With the values of all rows for columns that are to have them: one look at these alone.
+
+        Standard input cannot be looked at twice: there the values are those of the first rows.
+        """
+        wishes = by_name(wishes, self.names, self.name)
+        if not (wishes.whole and self.rereadable):
+            return wishes
+        nulls = null_words(wishes)
+        listed: dict[str, set[str]] = {name: set() for name in wishes.whole}
+
+        def words(table: Any) -> list[list[str]]:
+            return [distinct_words(table.column(name), nulls) for name in listed]
+
+        for found in in_order(self.tables(wishes.whole), words):
+            for known, more in zip(listed.values(), found, strict=True):
+                known.update(more)
+        return replace(wishes, listed=listed)
 
     def wanted_rows(self, wishes: Wishes) -> int:
         """Rows of the sample: by the number of columns that may be features."""

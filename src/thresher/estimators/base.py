@@ -329,6 +329,25 @@ class Learner(NestedParameters):
 
     # ------------------------------------------------------------ rows that come in parts
 
+    def coded_rows(self, rows: Rows, targets: np.ndarray) -> tuple[Rows, np.ndarray, int]:
+        """A file's rows and coded targets as a feed takes them, and the number of outputs."""
+        return rows, *self.coded(targets)
+
+    def coded(self, targets: np.ndarray) -> tuple[np.ndarray, int]:
+        """A file's coded targets as :meth:`fit_targets` takes them, and the number of outputs."""
+        raise NotImplementedError
+
+    def feed_shape(self, features: int) -> tuple[int, int]:
+        """Of so many features of a file's rows those that a feed is given; its outputs."""
+        return features, self.coded(np.empty(0))[1]
+
+    def look_over(self, moments: Any, counted: bool, weighted: bool) -> None:
+        """Be told what the first look at a file found, before it is streamed; most do not ask.
+
+        ``counted``: the moments are those of all rows, not of the first; ``weighted``: rows have
+        weights.
+        """
+
     def open_feed(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int,
         facts: Facts = _UNKNOWN, passes: int | None = None,

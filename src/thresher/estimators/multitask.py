@@ -124,22 +124,10 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskModel):
         verbose: int = 0,
         callbacks: Any = None,
     ):
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.balance = balance
-        self.new_tasks = new_tasks
-        self.least_rows = least_rows
-        self.task_columns = task_columns
-        self.max_iter = max_iter
-        self.tol = tol
-        self.order = order
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+        super().__init__(
+            loss, penalty, solver, alpha, fit_intercept, scale, balance, new_tasks, least_rows,
+            task_columns, max_iter, tol, order, random_state, verbose, callbacks,
+        )  # fmt: skip
 
     def _values(self, given: Given, first: bool) -> Given:
         return numbers_of(given)
@@ -248,22 +236,10 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskModel):
         verbose: int = 0,
         callbacks: Any = None,
     ):
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.balance = balance
-        self.new_tasks = new_tasks
-        self.least_rows = least_rows
-        self.task_columns = task_columns
-        self.max_iter = max_iter
-        self.tol = tol
-        self.order = order
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+        super().__init__(
+            loss, penalty, solver, alpha, fit_intercept, scale, balance, new_tasks, least_rows,
+            task_columns, max_iter, tol, order, random_state, verbose, callbacks,
+        )  # fmt: skip
 
     # ------------------------------------------------------------ learning
 
@@ -336,8 +312,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskModel):
         """Those that the codes of a file are numbers of."""
         self.classes_ = _two(labels)
 
-    def _from_codes(self, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-        self.take_labels(classes)
+    def _from_codes(self, y: np.ndarray) -> np.ndarray:
         return np.where(y == 1, 1.0, -1.0)
 
     # ------------------------------------------------------------ use

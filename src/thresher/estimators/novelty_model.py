@@ -45,7 +45,6 @@ _ALGORITHMS = ("auto", "exact", "least_squares", "pegasos")
 _MOST_VARIABLES = 20_000  # rows times classes that "auto" solves exactly
 _STREAM_ALPHA = 1e-5
 _USUAL_C = 10.0  # of least squares
-_FOLDS = 5
 
 
 class NoveltyModel(Classifier, MapModel, ExactFit):

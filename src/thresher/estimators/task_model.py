@@ -16,16 +16,15 @@ from thresher._terms import capabilities
 from thresher.estimators import input
 from thresher.estimators.base import Learner, Setup
 from thresher.estimators.fronts import Front
-from thresher.estimators.linear import LinearModel
 from thresher.estimators.spaces import sparse_strength
+from thresher.estimators.task_files import TaskFiles
 from thresher.estimators.task_targets import (
     Given,
+    check_counts,
     checked_labels,
     given_targets,
-    named,
     task_numbers,
 )
-from thresher.functions import OwnTask
 from thresher.functions.base import dense, require
 from thresher.penalties import Penalty, strengthened
 from thresher.registry import resolve
@@ -67,29 +66,43 @@ class Selection(NamedTuple):
     per_feature: np.ndarray
 
 
-class MultiTaskModel(LinearModel):
+class MultiTaskModel(TaskFiles):
     """Base of the estimators of many tasks."""
 
-    record = (*LinearModel.record, "tasks_", "targets_")
+    record = (*TaskFiles.record, "tasks_", "targets_")
     alpha_per_row = False
     steps = None
     validation_fraction = 0.1
     patience = 3
     balance: str
     new_tasks: str
-    least_rows: int
-    task_columns: Any
-    tasks_: np.ndarray
-    targets_: str
 
-    # ------------------------------------------------------------ for subclasses
+    def __init__(
+        self, loss: Any, penalty: Any, solver: Any, alpha: float | None, fit_intercept: bool,
+        scale: Any, balance: str, new_tasks: str, least_rows: int, task_columns: Any,
+        max_iter: int | None, tol: float | None, order: str, random_state: Any, verbose: int,
+        callbacks: Any,
+    ):  # fmt: skip
+        self.loss = loss
+        self.penalty = penalty
+        self.solver = solver
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.balance = balance
+        self.new_tasks = new_tasks
+        self.least_rows = least_rows
+        self.task_columns = task_columns
+        self.max_iter = max_iter
+        self.tol = tol
+        self.order = order
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
 
     def _values(self, given: Given, first: bool) -> Given:
         """Targets as a solver takes them, NaN where there are none; ``first``: labels are new."""
         raise NotImplementedError
-
-    def _check_tasks(self, given: Given, codes: np.ndarray | None) -> None:
-        """ValueError for tasks that nothing can be learned of, by their targets."""
 
     # ------------------------------------------------------------ learning
 
@@ -109,11 +122,14 @@ class MultiTaskModel(LinearModel):
             The task of each row, a number or a word, in any order.
         """
         self.check_options()
-        if self.task_columns is not None:
-            raise ValueError("task_columns are for trainings on files: give task= to fit")
+        if self.task_columns is not None and task is not None:
+            raise ValueError("rows name their tasks in task_columns: do not give task= too")
         X = input.checked_X(self, X, reset=True)
         given = self._values(given_targets(X, y, task), True)
         weight = input.check_weight(sample_weight, X)
+        if self.task_columns is not None:
+            self._fit_named(X, given.values[:, 0], weight)
+            return self
         self.targets_ = given.kind
         self.tasks_, codes = _tasks_of(given)
         missing = given.missing()
@@ -189,66 +205,7 @@ class MultiTaskModel(LinearModel):
             counts = counted @ ~missing
         else:
             counts = np.bincount(codes, counted, self.tasks_.size)
-        none = np.flatnonzero(counts == 0)
-        if none.size:
-            raise ValueError(
-                f"{named(self.tasks_, none)} without a single target: leave out what nothing is "
-                "known of"
-            )
-        few = np.flatnonzero(counts < self.least_rows)
-        if few.size:
-            count = int(counts[few[0]])
-            samples = "one sample only" if count == 1 else f"{count} samples only"
-            raise ValueError(
-                f"{named(self.tasks_, few)} with {samples}, fewer than least_rows="
-                f"{self.least_rows}: leave out such tasks, or set least_rows=1 to learn them from "
-                "what others know"
-            )
-
-    # ------------------------------------------------------------ rows of files
-
-    def name_features(self, names: list[str] | None) -> None:
-        self._names = names
-
-    def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
-        """Learn from rows that name their tasks in some of their features, and coded targets."""
-        if self.task_columns is None:
-            raise ValueError(
-                "the learner for many tasks asks for the column that names the task of each row: "
-                "task_column='...' (--task-column)"
-            )
-        first, stop = self.task_columns
-        whole = OwnTask(np.zeros((1, X.shape[1] - stop + first)), np.zeros(1), first,
-                        np.arange(stop - first))  # fmt: skip
-        kept, places = whole.parts(X)
-        lost = np.flatnonzero(places < 0)
-        if lost.size:
-            raise ValueError(f"row {int(lost[0])} names no task")
-        names = getattr(self, "_names", None)
-        labels = np.array([str(k) for k in range(stop - first)])
-        if names is not None:
-            labels = np.array([name.partition("=")[2] or name for name in names[first:stop]])
-        used, codes = np.unique(places, return_inverse=True)
-        self.tasks_, self.targets_ = labels[used], "pairs"
-        given = Given("pairs", self._from_codes(y, classes), labels[places])
-        self._check_rows(given.missing(), codes, weight)
-        self._check_tasks(given, codes)
-        self.fit_targets(input.to_rows(kept), _coded(given, codes), weight, used.size)
-        numbers = np.full(stop - first, -1)
-        numbers[used] = np.arange(used.size)
-        function = self.function_
-        self.function_ = OwnTask(dense(function.coef), function.intercept, int(first), numbers)
-        self.n_features_in_ = self.function_.features
-        self.__dict__.pop("group_norms_", None)  # of other features than those of the rows
-        return self
-
-    def _from_codes(self, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-        """Targets as readers code them, as a solver takes them."""
-        return y.astype(np.float64)
-
-    def coded(self, y: np.ndarray) -> tuple[np.ndarray, int]:
-        """Targets, and the number of scores that a row of a file has."""
-        return y, 1
+        check_counts(self.tasks_, counts, self.least_rows)
 
     # ------------------------------------------------------------ from parameters to a problem
 
@@ -292,11 +249,13 @@ class MultiTaskModel(LinearModel):
 
     def _can_stream(self) -> bool:
         if self.task_columns is not None:
-            raise AttributeError("task_columns: all rows must be seen at once")
-        return super()._can_stream()
-
-    def without_stream(self) -> tuple[str, str]:
-        return "a training by task_column", "partial_fit(X, y, task=..., tasks=...) in Python"
+            raise AttributeError("task_columns are for trainings on files: give task= instead")
+        if self.streams_files():
+            return True
+        raise AttributeError(
+            f"solver={self.solver!r} must see all rows at once and has no partial_fit; use 'auto' "
+            "or 'rda'"
+        )
 
     def check_options(self) -> None:
         super().check_options()
@@ -312,6 +271,9 @@ class MultiTaskModel(LinearModel):
         if targets is not None and targets.dtype.kind == "f":
             targets = targets[~np.isnan(targets)]
         return {"alpha": sparse_strength(self, X, targets)}
+
+    def follow(self, path: Any) -> None:
+        """Every fit starts from nothing: the solvers of tasks take no neighbour."""
 
     def judged(
         self, status: Status, stream: Any, judges: Chunk, function: Any, front: Front,
@@ -331,9 +293,11 @@ class MultiTaskModel(LinearModel):
     def keep(
         self, function: Any, status: Status, passes: int, stream: Any, front: Front | None = None
     ) -> None:
-        Learner.keep(self, function, status, passes, stream, front)
+        by_file = self.task_columns is not None
+        whole = self._columns.joined(function) if by_file else function
+        Learner.keep(self, whole, status, passes, stream, front)
         self.__dict__.pop("group_norms_", None)
-        if "grouped" in self.penalty_.traits and front is not None:
+        if "grouped" in self.penalty_.traits and front is not None and not by_file:
             coef = front.solver_weights(dense(function.coef))
             self.group_norms_ = np.sqrt(np.einsum("qj,qj->j", coef, coef))
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_consistent_length
 
-__all__ = ["Given", "given_targets", "numbers_of", "task_numbers"]
+__all__ = ["Given", "check_counts", "checked_labels", "given_targets", "named", "numbers_of",
+           "task_numbers"]  # fmt: skip
 
 _SHOWN = 5
 
@@ -116,6 +117,23 @@ def numbers_of(given: Given) -> Given:
         where = f"task {given.labels[row]!r}" if given.kind == "pairs" else f"task {wrong[0][-1]}"  # type: ignore[index]
         raise ValueError(f"y holds infinity, in row {row} ({where})")
     return given._replace(values=values)
+
+
+def check_counts(tasks: np.ndarray, counts: np.ndarray, least: int) -> None:
+    """ValueError for tasks with too few targets, by their names."""
+    none = np.flatnonzero(counts == 0)
+    if none.size:
+        raise ValueError(
+            f"{named(tasks, none)} without a single target: leave out what nothing is known of"
+        )
+    few = np.flatnonzero(counts < least)
+    if few.size:
+        count = int(counts[few[0]])
+        samples = "one sample only" if count == 1 else f"{count} samples only"
+        raise ValueError(
+            f"{named(tasks, few)} with {samples}, fewer than least_rows={least}: leave out such "
+            "tasks, or set least_rows=1 to learn them from what others know"
+        )
 
 
 def named(tasks: np.ndarray, places: np.ndarray) -> str:

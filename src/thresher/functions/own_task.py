@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
+from scipy.sparse import csr_array
 
+from thresher._rows import Rows, as_rows
 from thresher.functions.base import check_numbers, dense, require
 from thresher.functions.linear import LinearFunction
 
-__all__ = ["OwnTask"]
+__all__ = ["OwnTask", "are_dense", "taken_apart"]
+
+_FEW, _SPARSE_BELOW = 32, 0.25  # features, and the share of non-zeros, as schemas have them
 
 
 class OwnTask(NamedTuple):
@@ -41,14 +46,10 @@ class OwnTask(NamedTuple):
 
     def parts(self, X: Any) -> tuple[Any, np.ndarray]:
         """The other features of the rows, and the numbers of their tasks."""
-        stop = self.first + self.places.size
-        block = X[:, self.first : stop]
-        total = np.asarray(block.sum(axis=1)).reshape(-1)
-        numbers = np.asarray(block @ np.arange(self.places.size)).reshape(-1)
-        named = np.round(np.where(total > 0.0, numbers, 0.0)).astype(np.int64)
-        codes = np.where(total > 0.0, self.places[np.clip(named, 0, self.places.size - 1)], -1)
-        kept = np.r_[0 : self.first, stop : X.shape[1]]
-        return X[:, kept], codes
+        rows, kept = as_rows(X), int(self.coef.shape[1])
+        dense = not rows.is_sparse or are_dense(kept, rows.stored / max(X.shape[0], 1) - 1.0)
+        others, places = taken_apart(rows, self.first, self.first + self.places.size, dense)
+        return others, np.where(places >= 0, self.places[places], -1)
 
     @property
     def features(self) -> int:
@@ -113,3 +114,55 @@ class OwnTask(NamedTuple):
         rest = graph.add("Sub", graph.constant(np.ones((1, 1))), named)
         own = graph.add("Add", own, graph.add("MatMul", rest, graph.constant(last)))
         return graph.add("MatMul", graph.add("Mul", scores, own), graph.constant(ones))
+
+
+def are_dense(features: int, per_row: float) -> bool:
+    """Whether rows of so many features, of which so many are not zero, are best held as arrays."""
+    return features < _FEW or per_row >= _SPARSE_BELOW * features
+
+
+def taken_apart(rows: Rows, first: int, stop: int, dense: bool) -> tuple[Any, np.ndarray]:
+    """The features of rows but those from ``first`` to before ``stop``, as an array or a CSR array,
+    and which of these is not zero, counted from ``first``; -1 where none is."""
+    n, d = rows.shape[0], rows.shape[1] - (stop - first)
+    places = np.full(n, -1)
+    if dense:
+        out = np.zeros((n, d), rows.dtype)
+        _others_dense(rows, first, stop, out, places)
+        return out, places
+    data, indices = np.empty(rows.stored, rows.dtype), np.empty(rows.stored, np.int32)
+    indptr = np.zeros(n + 1, np.int32)
+    size = _others_sparse(rows, first, stop, data, indices, indptr, places)
+    X = csr_array((data[:size], indices[:size], indptr), shape=(n, d))
+    X.has_canonical_format = True  # as the rows are
+    return X, places
+
+
+@njit(cache=True, nogil=True)
+def _others_dense(rows, first, stop, out, places):
+    for i in range(out.shape[0]):
+        for k in range(rows.start(i), rows.stop(i)):
+            j, x = np.int64(rows.column(i, k)), rows.element(i, k)
+            if j < first:
+                out[i, j] += x
+            elif j >= stop:
+                out[i, j - (stop - first)] += x
+            elif x != 0.0:
+                places[i] = j - first
+
+
+@njit(cache=True, nogil=True)
+def _others_sparse(rows, first, stop, data, indices, indptr, places):
+    size = 0
+    for i in range(places.size):
+        for k in range(rows.start(i), rows.stop(i)):
+            j, x = np.int64(rows.column(i, k)), rows.element(i, k)
+            if x == 0.0:
+                continue
+            if first <= j < stop:
+                places[i] = j - first
+                continue
+            data[size], indices[size] = x, j if j < first else j - (stop - first)
+            size += 1
+        indptr[i + 1] = size
+    return size

@@ -94,11 +94,12 @@ def _moved(w, new):
 
 @njit(cache=True, nogil=True)
 def descend_by_matrix(S, gradient, by_row, by_entry, ridge, W, sweeps, enough):
-    """Minimise over the rows of W; ``gradient`` is that at W, and moves along.
+    """Minimise over the rows of W; ``gradient`` is that at W.
 
     Sweeps end when one of all rows gains no more than ``enough``, at most about.
     """
     size, tasks = W.shape
+    slopes = gradient.T.copy()  # task by task: there are more features than tasks
     c, new = np.empty(tasks), np.empty(tasks)
     awake, everyone = np.ones(size, np.bool_), True
     for _ in range(sweeps):
@@ -108,14 +109,16 @@ def descend_by_matrix(S, gradient, by_row, by_entry, ridge, W, sweeps, enough):
             if not (everyone or awake[a]) or h + ridge <= 0.0:
                 continue
             for q in range(tasks):
-                c[q] = h * W[a, q] - gradient[a, q]
+                c[q] = h * W[a, q] - slopes[q, a]
             _equal_row(c, h, by_row[a], by_entry[a], ridge, new)
             change, alive = _moved(W[a], new)
             if change > 0.0:
-                for b in range(size):
-                    s, line = S[a, b], gradient[b]
-                    for q in range(tasks):
-                        line[q] += s * new[q]
+                line = S[a]
+                for q in range(tasks):
+                    move, own = new[q], slopes[q]
+                    if move != 0.0:
+                        for b in range(size):
+                            own[b] += move * line[b]
             gained += 0.5 * change * (h + ridge)
             awake[a] = alive
         if gained <= enough:

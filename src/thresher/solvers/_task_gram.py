@@ -1,13 +1,13 @@
 r"""Least squares of many tasks by the sums that all of them share.
 
-With targets for every task in every row, and no more features than twice the rows, all that is
-asked of the rows is, around their means,
+With targets for every task in every row, all that is asked of the rows is, around their means,
 
 .. math:: S = \sum_i s_i x_i x_i', \qquad C = \sum_i s_i x_i y_i', \qquad
           \sum_i s_i \tfrac12\|y_i\|^2,
 
-taken once, by matrix products.  The gradient at W is S W - C, and sweeps over the features
-(``_task_descent.py``) never see a row again.
+taken by matrix products.  The gradient at W is S W - C, and sweeps over the features
+(``_task_descent.py``) see no row.  Of S only the lines of features that may have weights are ever
+asked for: they are taken when a feature joins the working set, and kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ class Gram(NamedTuple):
 
     Parameters
     ----------
-    S : array of shape (features, features)
+    X : array, or CSC matrix
+        The rows.
+    scale : array of shape (rows,)
+        Their weights.
+    members : array of int
+        The features whose lines of S are known, in the order of these.
+    S : array of shape (members, features)
     C : array of shape (features, tasks)
     half : float
         Half the sum of the squared targets.
@@ -36,6 +42,9 @@ class Gram(NamedTuple):
         The means; zero without an intercept.
     """
 
+    X: Any
+    scale: np.ndarray
+    members: np.ndarray
     S: np.ndarray
     C: np.ndarray
     half: float
@@ -45,35 +54,54 @@ class Gram(NamedTuple):
 
     def loss(self, W: np.ndarray) -> float:
         """Where ``gradient`` is that at W."""
-        return self.half + 0.5 * float(np.sum(W * (self.gradient - self.C)))
+        used = self.members
+        return self.half + 0.5 * float(np.sum(W[used] * (self.gradient[used] - self.C[used])))
 
     def bias(self, W: np.ndarray) -> np.ndarray:
-        return self.targets - self.features @ W
+        return self.targets - self.features[self.members] @ W[self.members]
 
-    def descended(self, W: np.ndarray, bound: Any, ends: Any) -> Gram:
-        """With the gradient after sweeps over the rows of W, which move."""
-        gradient = self.gradient.copy()
-        rest = (*bound, W, *ends)
-        descend_by_matrix(self.S, gradient, *rest)
-        return self._replace(gradient=gradient)
+    def descended(self, W: np.ndarray, chosen: np.ndarray, bound: Any, ends: Any) -> Gram:
+        """With the gradient after sweeps over the ``chosen`` rows of W, which move."""
+        rows, entries, ridge = bound
+        gram = self._joined(chosen)
+        places = np.empty(W.shape[0], np.int64)
+        places[gram.members] = np.arange(gram.members.size)
+        S = gram.S if chosen.size == W.shape[0] else gram.S[:, chosen]
+        weights, gradient = W[chosen], self.gradient[chosen]
+        descend_by_matrix(
+            np.ascontiguousarray(S[places[chosen]]), gradient, rows[chosen], entries[chosen], ridge,
+            weights, *ends,
+        )  # fmt: skip
+        W[chosen] = weights
+        return gram._replace(gradient=gram.S.T @ W[gram.members] - self.C)
+
+    def _joined(self, chosen: np.ndarray) -> Gram:
+        """With the lines of these features, too."""
+        new = np.setdiff1d(chosen, self.members)
+        if not new.size:
+            return self
+        mean = self.features[new]
+        if issparse(self.X):
+            part = self.X[:, new]
+            lines = (part.multiply(self.scale[:, None]).T @ self.X).toarray()
+            lines -= float(self.scale.sum()) * np.outer(mean, self.features)
+        else:  # around the mean on one side: on the other it drops out
+            part = self.X if new.size == self.X.shape[1] else self.X[:, new]
+            part = (part - mean) * self.scale[:, None]
+            lines = part.T @ self.X
+        members = np.concatenate([self.members, new])
+        return self._replace(members=members, S=np.concatenate([self.S, lines]))
 
 
 def gram_of(X: Any, Y: np.ndarray, scale: np.ndarray, centre: bool) -> Gram:
-    """Of an array or a CSC matrix, with weights of the rows."""
-    total = float(scale.sum())
-    features, targets = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
-    if centre:
-        features, targets = np.asarray(scale @ X) / total, scale @ Y / total
-    root = np.sqrt(scale)[:, None]
-    Y = (Y - targets) * root
-    if issparse(X):
-        weighted = X.multiply(root).tocsc()
-        S = (weighted.T @ weighted).toarray() - total * np.outer(features, features)
-        C = np.asarray(weighted.T @ Y)  # of centred targets: the means of features drop out
-    else:
-        Z = X - features
-        Z *= root
-        S, C = Z.T @ Z, Z.T @ Y
-    C = np.ascontiguousarray(C)
-    half = 0.5 * float(np.sum(Y * Y))
-    return Gram(np.ascontiguousarray(S), C, half, -C, features, targets)
+    """Of an array or a CSC matrix, with weights of the rows; no feature is a member yet."""
+    total, d = float(scale.sum()), X.shape[1]
+    targets = scale @ Y / total if centre else np.zeros(Y.shape[1])
+    Y = Y - targets
+    weighted = np.column_stack([Y, np.ones(scale.size)]) * scale[:, None]
+    sums = np.asarray(weighted.T @ X)  # of centred targets: the features' means drop out
+    C = np.ascontiguousarray(sums[:-1].T)
+    features = sums[-1] / total if centre else np.zeros(d)
+    half = 0.5 * float(np.sum(Y * weighted[:, :-1]))
+    none = np.empty(0, np.int64)
+    return Gram(X, scale, none, np.empty((0, d)), C, half, -C, features, targets)

@@ -109,7 +109,7 @@ def _losses(values, base, factors, scale, loss, p, along, t):
 
 def start_tasks(problem: Problem, chunk: Chunk, largest: int) -> TaskNewtonState:
     """Nothing but intercepts: at the means of the tasks' targets, if these are numbers."""
-    taken = chunk.rows.taken(chunk.order)
+    taken = chunk.rows.seen(chunk.order)
     columns = csc_array(taken) if issparse(taken) else taken
     data = _data(problem, chunk, columns)
     values, base = data.targets.values, data.targets.base
@@ -148,7 +148,7 @@ def step_tasks(
 ) -> TaskNewtonState:
     """One step; the residual is infinite while features outside the working set want to move."""
     if s.gram is not None:
-        return _step_by_gram(problem, s)
+        return _step_by_gram(problem, s, first)
     data, tasks = _data(problem, chunk, s.columns), problem.outputs
     targets, base = data.targets, data.targets.base
     rows, entries, ridge = levels_of(problem)
@@ -204,15 +204,18 @@ def step_tasks(
     )
 
 
-def _step_by_gram(problem: Problem, s: TaskNewtonState) -> TaskNewtonState:
-    """Sweeps over all features; the residual is what they have gained."""
-    levels, w = levels_of(problem), s.w.copy()
-    value = s.gram.loss(w) + _penalty(w, *levels)
-    gram = s.gram.descended(w, levels, _ends(problem, value, s.floor, True))
-    gained = value - gram.loss(w) - _penalty(w, *levels)
-    return s._replace(
-        w=w, bias=gram.bias(w), gram=gram, step=s.step + 1, residual_=gained / max(value, s.floor)
-    )
+def _step_by_gram(problem: Problem, s: TaskNewtonState, first: int) -> TaskNewtonState:
+    """Sweeps over the working set; the residual is what they have gained."""
+    rows, entries, ridge = levels_of(problem)
+    w = s.w.copy()
+    slopes = s.gram.gradient + ridge * w if ridge else s.gram.gradient
+    chosen, complete = _working_set(w, slopes, rows, entries, first)
+    value = s.gram.loss(w) + _penalty(w[chosen], rows[chosen], entries[chosen], ridge)
+    ends = _ends(problem, value, s.floor, complete)
+    gram = s.gram.descended(w, chosen, (rows, entries, ridge), ends)
+    gained = value - gram.loss(w) - _penalty(w[chosen], rows[chosen], entries[chosen], ridge)
+    residual = gained / max(value, s.floor) if complete else math.inf
+    return s._replace(w=w, bias=gram.bias(w), gram=gram, step=s.step + 1, residual_=residual)
 
 
 def _ends(problem: Problem, value: float, floor: float, complete: bool) -> Any:

@@ -16,6 +16,10 @@ threshold, the squared norms of the rows of G are kept up as elements are added,
 those beyond an earlier tau, which are taken again when tau has grown by a 64th: in between, an
 entry that was overtaken still counts, by the square of less than a 64th of tau.  The weights that
 ``finish`` gives are exact.
+
+Where beta is left to be found it does not start at zero, but at the curvature that a row can
+bring, :math:`\beta_t = L + \gamma\sqrt t` (Dekel, Gilad-Bachrach, Shamir and Xiao, 2012): of every
+task the first rows come when t is small, and would throw it far off.
 """
 
 from __future__ import annotations
@@ -54,20 +58,22 @@ def task_start(problem: Problem) -> TaskDualState:
 
 
 def task_averaging(
-    problem: Problem, state: TaskDualState, chunk: Chunk, how: Averaging, batch: int, origin: float
-) -> TaskDualState:
+    problem: Problem, state: TaskDualState, chunk: Chunk, how: Averaging, batch: int,
+    origin: float, floor: float,
+) -> TaskDualState:  # fmt: skip
     """The state after the rows of a chunk."""
     targets = targets_of(problem, chunk.y)
     step, seen, paid = _average(
         chunk.rows, *targets, chunk.weight, chunk.order, problem.loss, *levels_of(problem),
-        how.gamma, how.rho, how.logarithmic, batch, problem.fit_intercept, origin, *state,
+        how.gamma, how.rho, how.logarithmic, floor, batch, problem.fit_intercept, origin, *state,
     )  # fmt: skip
     return state._replace(step=step, seen=seen, paid=paid)
 
 
 @njit(cache=True, nogil=True)
-def _beta(gamma, rounds, logarithmic):
-    return gamma * (1.0 + math.log(max(rounds, 1.0))) if logarithmic else gamma * math.sqrt(rounds)
+def _beta(gamma, rounds, logarithmic, floor):
+    growth = 1.0 + math.log(max(rounds, 1.0)) if logarithmic else math.sqrt(rounds)
+    return floor + gamma * growth
 
 
 @njit(cache=True, nogil=True)
@@ -115,7 +121,7 @@ def _factor(pull, tau, sums):
 @njit(cache=True, nogil=True)
 def _average(
     rows, values, base, factors, share, weight, order, loss, by_row, by_entry, ridge, gamma, rho,
-    logarithmic, batch, fit_bias, origin, gradient, sums, bias_gradient, step, seen, paid,
+    logarithmic, floor, batch, fit_bias, origin, gradient, sums, bias_gradient, step, seen, paid,
 ):  # fmt: skip
     width = values.shape[1]
     alone = width == 1
@@ -124,7 +130,7 @@ def _average(
     for first in range(0, order.size, batch):
         size = min(batch, order.size - first)
         t = step * share
-        beta = _beta(gamma, t, logarithmic)
+        beta = _beta(gamma, t, logarithmic, floor)
         scale = beta + t * ridge
         for r in range(size):
             i = order[first + r]
@@ -176,7 +182,7 @@ def _average(
 
 
 def task_weights(
-    problem: Problem, state: TaskDualState, how: Averaging, origin: float
+    problem: Problem, state: TaskDualState, how: Averaging, origin: float, floor: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (tasks, features) and intercepts after some steps."""
     tasks = problem.outputs
@@ -186,7 +192,7 @@ def task_weights(
     share = 1.0 if problem.targets == "matrix" else 1.0 / tasks
     rows, entries, ridge = levels_of(problem)
     t = state.step * share
-    beta = _beta(how.gamma, t, how.logarithmic)
+    beta = _beta(how.gamma, t, how.logarithmic, floor)
     tau = t * entries + how.rho * beta
     U = np.abs(state.gradient)
     U -= tau[:, None]

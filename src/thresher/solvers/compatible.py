@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["check_compatible", "takes"]
 
 _TARGETS = ("classes", "matrix", "pairs", "none")
+_IN_WORDS = {
+    "matrix": "a matrix of targets, a column for each task", "pairs": "rows that name their task",
+    "none": "without targets",
+}  # fmt: skip
 
 
 def check_compatible(solver: Solver, problem: Problem) -> None:
@@ -73,6 +77,6 @@ def _check_targets(solver: Solver, problem: Problem) -> None:
     if problem.targets not in solver.target_kinds:
         able = [name for name, cls in SOLVERS.items() if problem.targets in cls.target_kinds]
         raise ValueError(
-            f"solver {type(solver).__name__} does not learn a {problem.targets} of targets; "
-            f"these do: {', '.join(able)}"
+            f"solver {type(solver).__name__} does not learn "
+            f"{_IN_WORDS.get(problem.targets, problem.targets)}; these do: {', '.join(able)}"
         )

@@ -156,6 +156,11 @@ class _DualAveraging(Solver):
     gamma: float | None
     rho: float
     origin: float | None = None
+    floor: float | None = None
+
+    def _begins(self) -> tuple[float, float]:
+        """Of many tasks: where biases and beta start."""
+        return self.origin or 0.0, self.floor or 0.0
 
     def _terms(self) -> Averaging:
         logarithmic = getattr(self, "growth", "root") == "log"
@@ -172,16 +177,10 @@ class _DualAveraging(Solver):
             levels_of(problem)
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
-        if problem.has_tasks and self.origin is None:
-            numbers = problem.fit_intercept and "regression" in problem.loss.tasks
-            solver: Any = replace(self, origin=mean_target(problem, chunk) if numbers else 0.0)  # type: ignore[type-var]
-        else:
-            solver = with_origin(self, problem, chunk)
+        solver = with_origin(self, problem, chunk)
         if self.gamma is not None:
             return solver, problem
         scale = 1.0 if self.adaptive else math.sqrt(mean_sqnorm(chunk) + 1e-12)
-        if problem.has_tasks:  # of targets that are numbers slopes grow with the rows, too
-            scale = mean_sqnorm(chunk) + (1.0 if problem.fit_intercept else 1e-300)
         return with_gamma(solver, problem, chunk, scale), problem
 
     def for_stream(self, problem: Problem) -> Solver:
@@ -197,8 +196,7 @@ class _DualAveraging(Solver):
 
     def update(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
         if problem.has_tasks:
-            origin = self.origin or 0.0
-            return task_averaging(problem, state, chunk, self._terms(), self.batch, origin)
+            return task_averaging(problem, state, chunk, self._terms(), self.batch, *self._begins())
         if "grouped" in problem.penalty.traits:
             origin = self.origin or 0.0
             return block_averaging(problem, state, chunk, self._terms(), self.batch, origin)
@@ -209,7 +207,7 @@ class _DualAveraging(Solver):
 
     def finish(self, problem: Problem, state: Any) -> LinearFunction:
         if problem.has_tasks:
-            return LinearFunction(*task_weights(problem, state, self._terms(), self.origin or 0.0))
+            return LinearFunction(*task_weights(problem, state, self._terms(), *self._begins()))
         if "grouped" in problem.penalty.traits:
             origin = self.origin or 0.0
             return LinearFunction(*block_weights(problem, state, self._terms(), origin))
@@ -257,6 +255,9 @@ class RDA(_DualAveraging):
     origin : float or None, default=None
         Where the bias starts.  None: at the mean target where targets are numbers, else at zero; in
         a stream with gamma given, at zero.
+    floor : float or None, default=None
+        Of many tasks: what beta starts from, beta_t = floor + gamma sqrt(t).  None: zero with gamma
+        given, else the curvature of the loss times the mean squared length of the rows.
 
     Examples
     --------
@@ -275,9 +276,29 @@ class RDA(_DualAveraging):
     growth: str = "root"
     batch: int = 1
     origin: float | None = None
+    floor: float | None = None
+
+    def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
+        if not problem.has_tasks:
+            return super(RDA, replace(self, floor=self.floor or 0.0)).prepare(problem, chunk)
+        solver, floor = self, self.floor
+        if self.origin is None:
+            numbers = problem.fit_intercept and "regression" in problem.loss.tasks
+            solver = replace(solver, origin=mean_target(problem, chunk) if numbers else 0.0)
+        # Slopes of targets that are numbers grow with the rows, too.
+        scale = mean_sqnorm(chunk) + (1.0 if problem.fit_intercept else 1e-300)
+        if floor is None:
+            smooth = self.gamma is None and math.isfinite(problem.loss.smoothness)
+            floor = problem.loss.smoothness * scale if smooth else 0.0
+        solver = replace(solver, floor=floor)
+        return (
+            with_gamma(solver, problem, chunk, scale) if self.gamma is None else solver
+        ), problem
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
+        if self.floor is not None and not self.floor >= 0.0:
+            raise ValueError(f"RDA: floor must be at least 0, got {self.floor}")
         if self.growth not in ("root", "log"):
             raise ValueError(f"RDA: growth must be 'root' or 'log', got {self.growth!r}")
 

@@ -145,8 +145,8 @@ def are_equal(problem: Problem, chunk: Chunk) -> bool:
         low = np.min(seen, axis=0, where=known, initial=np.inf)
         high = np.max(seen, axis=0, where=known, initial=-np.inf)
     else:
-        np.minimum.at(low, base[chunk.order], seen[:, 0])
-        np.maximum.at(high, base[chunk.order], seen[:, 0])
+        np.fmin.at(low, base[chunk.order], seen[:, 0])
+        np.fmax.at(high, base[chunk.order], seen[:, 0])
     return not bool(np.any(high > low))
 
 

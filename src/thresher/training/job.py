@@ -84,8 +84,8 @@ class Job:
         if not order.size:
             self.place = after
             return
-        targets = estimator.coded(batch.targets)[0]
-        chunks = self.feed.chunks(batch.rows, targets, weight, order)
+        rows, targets, _ = estimator.coded_rows(batch.rows, batch.targets)
+        chunks = self.feed.chunks(rows, targets, weight, order)
         last = next(chunks)
         self.in_window = True
         for chunk in chunks:
@@ -118,7 +118,7 @@ def new_job(
     """A learner prepared on the first look at the data."""
     sample = intake.sample
     weights = _weights(estimator, intake)
-    targets, outputs = estimator.coded(sample.targets)
+    rows, targets, outputs = estimator.coded_rows(sample.rows, sample.targets)
     weight = weights.of(sample.targets, sample.weight)
     mass = intake.mass if intake.rows is not None else None
     learners, add_up = len(intake.shards or (0,)), None
@@ -126,7 +126,7 @@ def new_job(
         add_up = partial(summed, estimator, intake, weights, engine)
     facts = Facts(intake.rows, mass, intake.moments, learners=learners, add_up=add_up)
     passes = _checked_passes(intake, passes or estimator.max_iter)
-    feed = estimator.open_feed(sample.rows, targets, weight, outputs, facts, passes)
+    feed = estimator.open_feed(rows, targets, weight, outputs, facts, passes)
     patience = Patience(estimator.patience)
     return Job(feed, weights, patience, estimator.order != "sequential", seed)
 

@@ -74,10 +74,10 @@ def _judged(estimator: Any, intake: Intake, job: Job, function: Any, status: Sta
     """
     feed, held, verdicts = job.feed, intake.hold.batch(), set()
     enough = held is not None and held.size >= _FEWEST_JUDGES
-    for rows in (intake.sample, held) if enough else (intake.sample,):
-        assert rows is not None
-        targets, _ = estimator.coded(rows.targets)
-        chunk = stream_chunk(rows.rows, targets, job.weights.of(rows.targets, rows.weight))
+    for batch in (intake.sample, held) if enough else (intake.sample,):
+        assert batch is not None
+        rows, targets, _ = estimator.coded_rows(batch.rows, batch.targets)
+        chunk = stream_chunk(rows, targets, job.weights.of(batch.targets, batch.weight))
         verdicts.add(estimator.judged(status, feed.stream, chunk, function, feed.front))
     return verdicts.pop() if len(verdicts) == 1 else status
 

@@ -46,7 +46,7 @@ _Kept = TypeVar("_Kept", bound=Checkpointer)
 MEMORY = 1 << 30
 _LATE = 1.05  # times the budget, at which the last fit ends wherever it is
 _HELD_BYTES, _MOST_HELD = 32 << 20, 100_000
-_MOST_TASKS = "category:1000000"
+_ALL_TASKS = "category:all"
 
 
 class Progress(NamedTuple):
@@ -184,8 +184,8 @@ def train(data: Any, y: Any = None, **options: Any) -> Model:
         the files.  The model depends on it, and not on the number of workers.
     task_column : str or None, default=None
         The column that names the task of each row: a linear function for each task is learned
-        (learner "multitask"), from rows in memory.  Tasks must be among the first rows that a
-        schema is read off; others get the mean over the tasks.
+        (learner "multitask"), in memory or as a stream.  The names of all tasks are looked for in
+        the whole file first; tasks that are new when predicting get the mean over the tasks.
     on_progress : callable or None, default=None
         Called with a :class:`Progress` now and then.
     on_workers : callable or None, default=None
@@ -237,7 +237,7 @@ def by_tasks(options: dict[str, Any]) -> dict[str, Any]:
     types = dict(options.get("types") or {})
     if not str(types.get(column, "category")).startswith("category"):
         raise ValueError(f"the task column {column!r} must be a category, not {types[column]!r}")
-    return {"learner": learner, "types": {**types, column: types.get(column, _MOST_TASKS)}}
+    return {"learner": learner, "types": {**types, column: types.get(column, _ALL_TASKS)}}
 
 
 def _check_reading(reading: dict[str, Any], own: set[str], opened: bool) -> None:
@@ -328,7 +328,8 @@ class _Run:
     def _intake(self) -> Intake:
         """The first look at the data, here or by workers."""
         how = self.how
-        wide = how.budget is not None or "map" in self.estimator.get_params(deep=False)
+        known = self.estimator.get_params(deep=False)
+        wide = how.budget is not None or "map" in known or how.task_column is not None
         if self.engine is None:
             return take_in(self.data, self.hold, how.memory, how.scan, self._on_reading, wide)
         return survey(self.data, how.shards, self.hold, self.engine, self._on_reading, wide)
@@ -424,6 +425,8 @@ class _Run:
     def _stream(self, intake: Intake) -> Status:
         self._check_streamable()
         self.estimator.check_options()
+        counted, weighted = intake.rows is not None, self.schema.weight is not None
+        self.estimator.look_over(intake.moments, counted, weighted)
         checkpointer = self._checkpointer(len(intake.shards or ()))
         job = self._resumed(checkpointer, intake)
         if job is None:
@@ -441,10 +444,8 @@ class _Run:
         """The job of the checkpoint, if there is one to go on from."""
         if checkpointer is None or not self.how.resume or not checkpointer.path.exists():
             return None
-        outputs = self.estimator.coded(np.empty(0))[1]
-        job = checkpointer.load(
-            self.estimator, self.schema.n_features, outputs, tuple(self.how.terms)
-        )
+        features, outputs = self.estimator.feed_shape(self.schema.n_features)
+        job = checkpointer.load(self.estimator, features, outputs, tuple(self.how.terms))
         job.catch_up(intake)
         return job
 

@@ -53,8 +53,8 @@ def _measured(batches: Iterable[Batch], asked: Measuring) -> Iterator[Any]:
         free = ~asked.hold.mask(batch)
         order = np.flatnonzero(free if weight is None else free & (weight > 0.0)).astype(np.uint32)
         if order.size:
-            targets = asked.estimator.coded(batch.targets)[0]
-            yield from map(asked.measure, asked.chunks(batch.rows, targets, weight, order))
+            rows, targets, _ = asked.estimator.coded_rows(batch.rows, batch.targets)
+            yield from map(asked.measure, asked.chunks(rows, targets, weight, order))
 
 
 def _total(sums: Iterable[Any]) -> Any:
