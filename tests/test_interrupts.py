@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import signal
 import subprocess
@@ -222,6 +223,24 @@ def test_an_interrupt_that_numba_has_met_first():
         met(KeyboardInterrupt())
     with pytest.raises(SystemError), clean_interrupts():
         met(ValueError())
+
+
+def test_an_interrupt_that_the_compiler_has_dropped(capsys):
+    """Something else fails then, and the command line says what it was."""
+    from thresher.cli import INTERRUPTED, _guarded
+
+    def compiles(standalone_mode):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise RuntimeError("no compiled object yet")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert _guarded(compiles) == INTERRUPTED
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 PROGRAM = """

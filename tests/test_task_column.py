@@ -85,6 +85,8 @@ def test_what_cannot_be(frame):
         train(frame, task_column="school", types={"school": "number"}, **about)
     with pytest.raises(ValueError, match="'shool'"):
         train(frame, task_column="shool", **about)
+    with pytest.raises(ValueError, match="no feature beside the task column 'school'"):
+        train(frame[["school", "score"]], target="score", task_column="school")
     asked = {"params": {"solver": "proximal_newton"}, "memory": 1}
     with pytest.raises(ValueError, match=r"proximal_newton' must see all rows .* use solver='auto"):
         train(frame, task_column="school", **asked, **about)

@@ -7,7 +7,7 @@ import sys
 import warnings
 from typing import Any
 
-from thresher._interrupts import clean_interrupts
+from thresher._interrupts import Presses, clean_interrupts
 from thresher._threads import lingering
 
 __all__ = ["main"]
@@ -37,9 +37,10 @@ def _told(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _guarded(app: Any) -> int:
+    presses = Presses()
     try:
         # An int is a code to end with: Typer turns interrupts and exits into such.
-        with clean_interrupts():
+        with presses, clean_interrupts():
             code = app(standalone_mode=False)
         if code == INTERRUPTED:
             print("interrupted", file=sys.stderr)
@@ -53,6 +54,9 @@ def _guarded(app: Any) -> int:
         sys.stderr.close()
         return OK
     except Exception as error:
+        if presses.heard:
+            print("interrupted", file=sys.stderr)
+            return INTERRUPTED
         return _explained(error)
 
 

@@ -89,6 +89,8 @@ def _task_columns(schema: Schema, name: str) -> tuple[int, int]:
     column, first = schema.column(name), 0
     if not schema.is_table or column.kind != "category":
         raise ValueError(f"the task column {name!r} is no category, but {column.describe()}")
+    if len(schema.features) == 1:
+        raise ValueError(f"there is no feature beside the task column {name!r}")
     for other in schema.features:
         if other.name == name:
             break
