@@ -9,8 +9,9 @@ from hypothesis.extra import numpy as hnp
 
 from thresher import DataError, open_data
 from thresher.data import infer
-from thresher.data.infer import Wishes, infer_table
+from thresher.data.infer import infer_table
 from thresher.data.infer_numbers import infer_numbers
+from thresher.data.wishes import Wishes
 
 CELLS = st.one_of(
     st.sampled_from([0.0, 1.0, np.nan, -0.0, 1e308, -1e308, 5e-324]), st.floats(allow_nan=True)

@@ -115,7 +115,8 @@ def test_a_budget_finds_the_learner(memory, monkeypatch):
     ticks = itertools.count()
     fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks), perf_counter=lambda: 0.0)
     monkeypatch.setattr("thresher.race.race.time", fake)
-    monkeypatch.setattr("thresher.training.session.time", fake)
+    for module in ("session", "one_run"):
+        monkeypatch.setattr(f"thresher.training.{module}.time", fake)
     model = train(X, BOARD, budget=40, memory=memory)
     assert model.training["learner"] in ("kernel", "budgeted", "hyperplanes")
     assert model.training["held_out"]["error"] < 0.1
@@ -135,7 +136,8 @@ def test_a_race_on_few_rows_ends_with_probabilities(monkeypatch):
     ticks = itertools.count()
     fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks), perf_counter=lambda: 0.0)
     monkeypatch.setattr("thresher.race.race.time", fake)
-    monkeypatch.setattr("thresher.training.session.time", fake)
+    for module in ("session", "one_run"):
+        monkeypatch.setattr(f"thresher.training.{module}.time", fake)
     rows = np.linspace(0, BOARD.size - 1, 30).astype(int)
     model = train(X[rows], BOARD[rows], budget=40, seed=0)
     assert model.training["held_out_rows"] < 6

@@ -379,11 +379,13 @@ def test_a_race_on_a_stream_ends_in_time(monkeypatch):
     ticks = itertools.count()
     late = SimpleNamespace(perf_counter=lambda: float(next(ticks)), monotonic=time.monotonic)
     chosen = Choice(LinearClassifier(solver="asgd", random_state=0), "given", [])
-    monkeypatch.setattr("thresher.training.session.choose", lambda *given: chosen)
-    monkeypatch.setattr("thresher.training.session.time", late)
+    monkeypatch.setattr("thresher.training.one_run.choose", lambda *given: chosen)
+    for module in ("session", "one_run"):
+        monkeypatch.setattr(f"thresher.training.{module}.time", late)
     model = train(rows, (rows[:, 0] > 0).astype(int), budget=2.0, memory=1)
     assert model.training["status"] == "OUT_OF_TIME"
     assert model.training["held_out"]["error"] < 0.05
-    monkeypatch.setattr("thresher.training.session.time", time)
+    for module in ("session", "one_run"):
+        monkeypatch.setattr(f"thresher.training.{module}.time", time)
     model = train(rows, (rows[:, 0] > 0).astype(int), budget=1e6, memory=1)
     assert model.training["status"] == "COMPLETED"

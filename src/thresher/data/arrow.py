@@ -15,11 +15,12 @@ from thresher.data.batch import Batch
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import DataError
 from thresher.data.files import BLOCK_BYTES, Span, open_remote, stamp
-from thresher.data.infer import Wishes, infer_table
+from thresher.data.infer import infer_table
 from thresher.data.pipes import local
 from thresher.data.schema import Schema
 from thresher.data.source import Files, Part, Table
 from thresher.data.spans import TallyAll
+from thresher.data.wishes import Wishes
 
 __all__ = ["ArrowSource", "ParquetSource", "TableSource"]
 

@@ -26,12 +26,13 @@ from thresher.data.batch import Batch
 from thresher.data.encode import Encoder, Origin, Raw
 from thresher.data.errors import BadCell, BadRows, DataError
 from thresher.data.files import BLOCK_BYTES, STDIN, Span, TextBlock, text_blocks
-from thresher.data.infer import Wishes, infer_table, numbered
+from thresher.data.infer import infer_table, numbered
 from thresher.data.infer_numbers import infer_numbers
 from thresher.data.quotes import left_open, record_end
 from thresher.data.schema import Schema, unique_names
 from thresher.data.source import Files, Part, Table
 from thresher.data.spans import TallyAll, text_spans
+from thresher.data.wishes import Wishes
 
 __all__ = ["CsvSource"]
 

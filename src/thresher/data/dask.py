@@ -19,11 +19,11 @@ from thresher.data.batch import Batch
 from thresher.data.encode import Encoder
 from thresher.data.errors import DataError
 from thresher.data.files import BLOCK_BYTES
-from thresher.data.infer import Wishes
 from thresher.data.matrix import MatrixSource
 from thresher.data.schema import Schema
 from thresher.data.source import Part, Source, sample_rows
 from thresher.data.spans import TallyAll, shares
+from thresher.data.wishes import Wishes
 
 __all__ = ["CollectionSource", "collection_source", "is_collection"]
 

@@ -8,17 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from thresher.data.arrow_cells import cleaned
-from thresher.data.infer import (
-    Wishes,
-    by_name,
-    check_features,
-    infer_table,
-    null_words,
-    table_target,
-    with_layout,
-)
+from thresher.data.infer import by_name, check_features, infer_table, null_words, with_layout
 from thresher.data.infer_plain import count_nonzeros, number_columns
+from thresher.data.infer_target import table_target
 from thresher.data.schema import Column, Schema
+from thresher.data.wishes import Wishes
 
 __all__ = ["infer_numbers"]
 

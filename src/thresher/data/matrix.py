@@ -16,10 +16,12 @@ from thresher.data.batch import Batch, Sparse
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import DataError
 from thresher.data.files import BLOCK_BYTES
-from thresher.data.infer import Wishes, given_classes, infer_target, with_layout
+from thresher.data.infer import with_layout
+from thresher.data.infer_target import given_classes, infer_target
 from thresher.data.pipes import local
 from thresher.data.schema import MOST_FEATURES, Schema, Target
 from thresher.data.source import Files, Source, sample_rows
+from thresher.data.wishes import Wishes
 
 __all__ = ["MatrixSource", "npz_source"]
 

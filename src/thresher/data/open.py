@@ -14,13 +14,13 @@ from thresher.data.dask import collection_source, is_collection
 from thresher.data.dataset import CHUNK_BYTES, DataSet
 from thresher.data.errors import BadRows, DataError, nearest
 from thresher.data.files import BLOCK_BYTES, STDIN, expand, open_bytes, suffix
-from thresher.data.infer import Wishes
-from thresher.data.infer import partly_labelled as partly_labelled_schema
+from thresher.data.infer_target import partly_labelled as partly_labelled_schema
 from thresher.data.matrix import MatrixSource, npz_source
 from thresher.data.rows_file import RowsFile, cached
 from thresher.data.schema import NULLS, Schema
 from thresher.data.source import Source
 from thresher.data.svmlight import SvmlightSource
+from thresher.data.wishes import Wishes
 
 __all__ = ["FORMATS", "open_data", "open_source"]
 

@@ -35,11 +35,11 @@ from thresher.data.dataset import DataSet, window_rows
 from thresher.data.encode import Encoder
 from thresher.data.errors import DataError
 from thresher.data.files import expand, stamp
-from thresher.data.infer import Wishes
 from thresher.data.pipes import local
 from thresher.data.schema import Schema
 from thresher.data.source import Part, Source
 from thresher.data.spans import TallyAll, shares
+from thresher.data.wishes import Wishes
 
 __all__ = ["SUFFIX", "RowsFile", "cached", "on_disk", "write_rows"]
 

@@ -12,9 +12,10 @@ from thresher.data.batch import Batch
 from thresher.data.encode import Encoder
 from thresher.data.errors import BadRows, DataError
 from thresher.data.files import STDIN, Span, expand, stamp
-from thresher.data.infer import Wishes, by_name, distinct_words, null_words
+from thresher.data.infer import by_name, distinct_words, null_words
 from thresher.data.schema import Schema
 from thresher.data.spans import TallyAll, joined, shares
+from thresher.data.wishes import Wishes
 
 __all__ = ["Files", "Part", "Source", "Table", "sample_rows", "sampled_enough"]
 

@@ -16,10 +16,12 @@ from thresher.data.batch import Batch, Sparse
 from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import BadCell, DataError
 from thresher.data.files import BLOCK_BYTES, STDIN, Span, TextBlock, text_blocks
-from thresher.data.infer import Wishes, infer_target, with_layout
+from thresher.data.infer import with_layout
+from thresher.data.infer_target import infer_target
 from thresher.data.schema import MOST_FEATURES, Schema
 from thresher.data.source import Files, Part, Source, sample_rows, sampled_enough
 from thresher.data.spans import TallyAll, text_spans
+from thresher.data.wishes import Wishes
 
 __all__ = ["SvmlightSource"]
 
