@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thresher import OneClassMachine, SupportVectorClassifier, SupportVectorRegressor, open_data
+from thresher import (
+    NoveltyClassifier,
+    OneClassMachine,
+    SupportVectorClassifier,
+    SupportVectorRegressor,
+    open_data,
+)
 from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
 from thresher.estimators.ledger import Finished, Ledger, Standing, recording
@@ -29,6 +35,7 @@ CASES = {
     "regression": (SupportVectorRegressor(100.0, epsilon=0.01), WAVE),
     "nu regression": (SupportVectorRegressor(1.0, nu=0.5), WAVE),
     "one class": (OneClassMachine(0.2), None),
+    "novelty": (NoveltyClassifier(algorithm="exact", nu=0.1, gamma=3.0), RINGS),
 }
 
 
@@ -114,6 +121,17 @@ def interrupted(path, y, after=1):
     assert model.training["status"] == "INTERRUPTED"
     assert model.estimator.predict(X[:5]).shape == (5,)
     assert checkpoint_path(path).exists()
+
+
+def test_novelty_in_a_training_is_resumed(tmp_path):
+    path, data = tmp_path / "m.thresher", open_data(X, RINGS, task="novelty")
+    how = {"learner": "novelty", "params": {"nu": 0.1}, "model": path, "holdout": 0.0}
+    whole = run(data, Training(**how))
+    run(data, Training(**how, checkpoint="1h", stop=lambda: True))
+    assert checkpoint_path(path).exists()
+    resumed = run(data, Training(**how, resume=True))
+    gap = np.abs(resumed.estimator.decision_function(X) - whole.estimator.decision_function(X))
+    assert gap.max() < 0.02 * np.ptp(whole.estimator.decision_function(X))
 
 
 @pytest.mark.parametrize("y", [BOARD, RINGS, MANY], ids=["two", "pairs", "many"])

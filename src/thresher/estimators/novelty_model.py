@@ -224,6 +224,10 @@ class NoveltyModel(Classifier, MapModel, ExactFit):
             self._move_threshold(X, codes, weight)
         return self
 
+    def solves_problems(self) -> bool:
+        """Which of the algorithms, the rows will tell; only the exact one notes where it stands."""
+        return self.algorithm in ("auto", "exact")
+
     def fit_targets(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, outputs: int,
         held: Held | None = None,
@@ -279,11 +283,15 @@ class NoveltyModel(Classifier, MapModel, ExactFit):
             return found, present
         precision = fitting_precision(kernel, X, float(weight.max()), self.tol)
         columns = KernelColumns(kernel, X, precision)
-        monitor = Watch(self).monitor(None)
+        watch = Watch(self, is_kept=True)
+        start, solver, before = watch.standing(None, codes.size * present.size, solver)
         found = exact_novelty(
-            solver, columns, codes, weight, C, self.coupling, self.reading, monitor
-        )
-        return found, present
+            solver, columns, codes, weight, C, self.coupling, self.reading,
+            watch.monitor(None, before), start,
+        )  # fmt: skip
+        assert found.solution is not None
+        steps = found.solution.steps + before
+        return found._replace(solution=found.solution._replace(steps=steps)), present
 
     def _costs(self, masses: np.ndarray, total: float, present: np.ndarray) -> np.ndarray:
         """The C of every class that has rows."""

@@ -72,8 +72,9 @@ def signs_of(codes: np.ndarray, classes: int) -> np.ndarray:
 def exact_novelty(
     solver: KernelDual, columns: Columns, codes: np.ndarray, weight: np.ndarray, C: np.ndarray,
     gamma: float, reading: str = "margin", monitor: Callable[[Any], Any] | None = None,
+    start: np.ndarray | None = None,
 ) -> Coupled:  # fmt: skip
-    """The dual over all rows and classes.
+    """The dual over all rows and classes, from ``start``, a variable for each row of each class.
 
     ``codes`` are class numbers, any other number is no class; the C of a class times the weight of
     a row bounds its variables.  They are solved for in units of C, and M in units of its diagonal,
@@ -94,7 +95,7 @@ def exact_novelty(
         totals=1.0 / C, group=block, rows=np.tile(np.arange(n), classes),
         signs=y if by_margin else None, block=block, coupling=coupling / unit,
     )  # fmt: skip
-    found = solver.solve(problem, None, monitor)
+    found = solver.solve(problem, start, monitor)
     sign = y if by_margin else 1.0
     coef = mixed @ (sign * found.z).reshape(classes, n)
     values = (unit / C)[:, None] * (sign * found.gradient).reshape(classes, n)
