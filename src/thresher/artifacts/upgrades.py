@@ -48,7 +48,7 @@ _ADDED: dict[str, Json] = {
     "thresher.solvers.pegasos.SGD": {"origin": 0.0},
     "thresher.solvers.proximal.FOBOS": {"origin": 0.0},
     "thresher.solvers.proximal.TruncatedGradient": {"origin": 0.0},
-    "thresher.solvers.rda.RDA": {"origin": 0.0},
+    "thresher.solvers.rda.RDA": {"origin": 0.0, "floor": 0.0},
     "thresher.solvers.rda.AdaptiveRDA": {"origin": 0.0},
     "thresher.solvers.reweighted.ReweightedL1": {"hold": None, "origin": 0.0},
     "thresher.solvers.reweighted.ReweightedL2": {"origin": 0.0},
