@@ -24,7 +24,7 @@ from thresher.race.contestants import contestants
 from thresher.race.outcome import of_runner
 from thresher.race.proposals import Proposals
 from thresher.race.race import Race
-from thresher.race.runner import Attempt, Runner, Trial
+from thresher.race.runner import Attempt, Runner, Trial, seconds_of
 from thresher.search import Space
 
 
@@ -276,6 +276,15 @@ def test_a_forest_meets_the_others_with_all_the_trees_there_is_time_for(clock, m
     assert max(trees[:4]) > 100
     hurried = race({"forest": forest}, X[:1000], y[:1000], deadline=clock.monotonic() + 8.0)
     assert max(t.params.get("map__n_components", 24) for t in hurried.trials) < 100
+
+
+def test_members_of_a_stack_are_fitted_side_by_side():
+    member = runner_with(LinearClassifier(), {})  # which took one second for 100 rows
+    assert seconds_of([member], 100, jobs=4) == 1.0
+    assert seconds_of([member] * 3, 100, jobs=1) == 3.0
+    assert seconds_of([member] * 3, 100, jobs=2) == 2.0
+    wide = runner_with(KernelClassifier(map=ForestFeatures(24, n_jobs=2)), {})
+    assert seconds_of([wide, member], 100, jobs=2) == 2.0
 
 
 def test_a_forest_grows_into_the_time_that_is_left():

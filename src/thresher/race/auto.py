@@ -100,7 +100,7 @@ class _Auto(BaseEstimator):
         """
         self.rows_ = outcome.rows
         left, rows = started + self.budget - time.monotonic(), int(y.size)
-        while rows >= _MORE * outcome.rows and outcome.again(rows) > left:
+        while rows >= _MORE * outcome.rows and outcome.again(rows, race.fits.jobs) > left:
             rows = int(0.9 * rows)
         seen = outcome.rows == race.train.size and not race.refit
         if seen or rows < _MORE * outcome.rows:

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from thresher.maps.stack import StackFeatures
 from thresher.race.capacity import capacity, grows, larger, rescaled
-from thresher.race.runner import Runner, Trial
+from thresher.race.runner import Runner, Trial, seconds_of
 from thresher.race.stacking import Stack
 from thresher.registry import LEARNERS
 
@@ -41,9 +41,9 @@ class Outcome:
     trials: list[Trial]
     stopped: bool = False  # somebody asked for an end
 
-    def again(self, rows: int) -> float:
-        """Seconds of a fit on so many rows."""
-        return sum(member.again(rows) for member in self.members)
+    def again(self, rows: int, jobs: int = 1) -> float:
+        """Seconds of a fit on so many rows, by so many threads."""
+        return seconds_of(self.members, rows, jobs)
 
     def grown(self, rows: int, seconds: float) -> Any:
         """The estimator for a fit on so many rows; a forest gets the trees there is time for."""

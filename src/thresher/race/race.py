@@ -35,7 +35,7 @@ from thresher.race.fitting import Fitting, Stopped
 from thresher.race.folds import Folds
 from thresher.race.outcome import CLEARLY_MORE, Outcome, of_runner, of_stack
 from thresher.race.proposals import Proposals
-from thresher.race.runner import Attempt, Runner
+from thresher.race.runner import Attempt, Runner, seconds_of
 from thresher.race.stacking import Stack, best_stack
 from thresher.registry import TASKS
 from thresher.search.significance import sign_test
@@ -257,7 +257,11 @@ class Race:
         """Seconds for the last fit, on all rows, of those who will probably have it."""
         met = [r for r in alive if r.best is not None and r.best.rows == self.train.size]
         front = self.likely or sorted(met, key=_LOSS)[:1]
-        return sum(runner.again(self.rows) for runner in front) if self.refit else 0.0
+        return self._together(front) if self.refit else 0.0
+
+    def _together(self, members: list[Runner]) -> float:
+        """Seconds for fits of all these on all rows."""
+        return seconds_of(members, self.rows, self.fits.jobs)
 
     def _full(self, runner: Runner, rows: int) -> dict[str, Any] | None:
         """On all rows, a forest with as many trees as the time allows, if these are clearly more.
@@ -381,7 +385,7 @@ class Race:
 
     def _can_fit(self, members: list[Runner]) -> bool:
         """Whether there is time for a last fit of all these, if there is to be one."""
-        last = sum(runner.again(self.rows) for runner in members)
+        last = self._together(members)
         grace = _GRACE * (self.deadline - self.started)
         return not self.refit or time.monotonic() + last < self.deadline + grace
 
