@@ -26,6 +26,7 @@ from thresher.race.proposals import Proposals
 from thresher.race.race import Race
 from thresher.race.runner import Attempt, Runner, Trial, seconds_of
 from thresher.search import Space
+from thresher.solvers import Status
 
 
 @pytest.fixture(autouse=True)
@@ -276,6 +277,23 @@ def test_a_forest_meets_the_others_with_all_the_trees_there_is_time_for(clock, m
     assert max(trees[:4]) > 100
     hurried = race({"forest": forest}, X[:1000], y[:1000], deadline=clock.monotonic() + 8.0)
     assert max(t.params.get("map__n_components", 24) for t in hurried.trials) < 100
+
+
+@pytest.mark.parametrize(
+    ("status", "wrong", "worse"),
+    [
+        (Status.CONVERGED, 2, False),  # too few to be sure
+        (Status.CONVERGED, 10, True),
+        (Status.OUT_OF_TIME, 2, True),
+        (Status.OUT_OF_TIME, 0, False),
+    ],
+)
+def test_a_last_fit_that_was_cut_short_must_err_less_on_rows_it_has_seen(status, wrong, worse):
+    y = (X[:, 0] > 0).astype(int)
+    held = Race({"it": LinearClassifier()}, X, y, None, "classification", 0.0, 0)
+    outcome = SimpleNamespace(judged=np.arange(20), misses=np.zeros(20))
+    told = np.where(np.arange(20) < wrong, 1 - y[:20], y[:20])
+    assert held.is_worse(SimpleNamespace(predict=lambda Z: told, status_=status), outcome) is worse
 
 
 def test_members_of_a_stack_are_fitted_side_by_side():

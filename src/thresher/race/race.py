@@ -39,6 +39,7 @@ from thresher.race.runner import Attempt, Runner, seconds_of
 from thresher.race.stacking import Stack, best_stack
 from thresher.registry import TASKS
 from thresher.search.significance import sign_test
+from thresher.solvers import Status
 
 __all__ = ["PREFERENCES", "Race"]
 
@@ -412,9 +413,14 @@ class Race:
         return best, f"{best.name} had the lowest loss on {rows} validation rows, {best.loss:.4g}"
 
     def is_worse(self, model: Any, outcome: Outcome) -> bool:
-        """Whether a model errs on more of the validation rows than the one that won, clearly."""
+        """Whether a model errs on more of the validation rows than the one that won, clearly.
+
+        Of one that was cut short it is enough that it does not err on fewer: it has seen them.
+        """
         misses = self.fits.misses(model, outcome.judged)
         wins, losses, p = sign_test(misses, outcome.misses)
+        if vars(model).get("status_") is Status.OUT_OF_TIME:
+            return losses >= max(wins, 1)
         return losses > wins and p < _SURE
 
     # ------------------------------------------------------------ rows
