@@ -39,8 +39,9 @@ from thresher.artifacts.encoding import UnknownTerm
 from thresher.data import _svmlight_text
 from thresher.data._svmlight_text import cut, parse_svmlight
 from thresher.data.rows_file import RowsFile, write_rows
-from thresher.training import Training, run, session
+from thresher.training import Training, run
 from thresher.training.checkpoint import Checkpointer, Every, checkpoint_path
+from thresher.training.one_run import Run
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 30.0  # seconds; an example that takes longer hangs (the first may have to compile)
@@ -473,7 +474,7 @@ def checkpoint(learner):
         data = open_data(X, np.digitize(X[:, 0], [-0.5, 0.5]))
         run(data, how)
         bytes_ = checkpoint_path(out).read_bytes()
-    return (bytes_, *unpacked(bytes_), lambda: session._Run(data, how))
+    return (bytes_, *unpacked(bytes_), lambda: Run(data, how))
 
 
 def resume_or_refuse(learner, data):

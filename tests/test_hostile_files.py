@@ -13,8 +13,9 @@ import pytest
 from conftest import make_data
 from thresher import BudgetedClassifier, KernelClassifier, load_model, open_data, save_model
 from thresher.artifacts.container import BadFile
-from thresher.training import Training, run, session
+from thresher.training import Training, run
 from thresher.training.checkpoint import Checkpointer, Every
+from thresher.training.one_run import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no better than a constant")
 
@@ -119,7 +120,7 @@ def stopped(tmp_path_factory):
     path = out.with_name(out.name + ".checkpoint")
 
     def load(path):
-        training = session._Run(data, how)
+        training = Run(data, how)
         task = training._checkpointer().task
         return Checkpointer(path, Every(), task).load(training.estimator, 3, 1)
 
