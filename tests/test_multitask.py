@@ -300,3 +300,13 @@ def test_hostile_records_are_refused(name, value):
     document["record"].pop("tasks_")
     with pytest.raises(BadFile, match="tasks_"):
         from_document(document, arrays, 2)
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+def test_features_far_from_zero(offset):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8))
+    Y = X[:, :2] @ np.array([[1.0, -2.0, 0.5], [0.5, 1.0, -1.0]]) + 0.1 * rng.normal(size=(300, 3))
+    near = MultiTaskRegressor(random_state=0).fit(X, Y)
+    far = MultiTaskRegressor(random_state=0).fit(X + offset, Y)
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=1e-6)

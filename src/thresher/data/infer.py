@@ -24,10 +24,7 @@ from thresher.data.encode import Encoder, Origin
 from thresher.data.errors import BadRows, DataError, nearest
 from thresher.data.infer_plain import count_nonzeros, number_columns, numbers_among, typical
 from thresher.data.infer_target import table_target
-from thresher.data.schema import (
-    Column,
-    Schema,
-)
+from thresher.data.schema import Column, Schema
 from thresher.data.wishes import Wishes
 
 __all__ = ["by_name", "check_features", "distinct_words", "infer_table", "null_words", "numbered",

@@ -9,9 +9,10 @@ from typing import Any
 from thresher.data.schema import KINDS, MISSING, MOST_BITS, MOST_FEATURES, NULLS
 from thresher.registry import TASKS
 
-__all__ = ["Wishes"]
+__all__ = ["WHOLE", "Wishes"]
 
-_WHOLE = "category:all"
+#: the type of a category whose values are those of the whole file
+WHOLE = "category:all"
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Wishes:
         wish = (self.types or {}).get(name)
         if wish is None:
             return None, None
-        if wish == _WHOLE:
+        if wish == WHOLE:
             return "category", MOST_FEATURES
         kind, _, bits = wish.partition(":")
         numbered = kind in ("hashed", "category") and bits.isdigit()
@@ -74,4 +75,4 @@ class Wishes:
     @property
     def whole(self) -> list[str]:
         """Columns whose values are those of all rows, not of the sample alone."""
-        return [name for name, wish in (self.types or {}).items() if wish == _WHOLE]
+        return [name for name, wish in (self.types or {}).items() if wish == WHOLE]

@@ -28,7 +28,7 @@ class Gram(NamedTuple):
     Parameters
     ----------
     X : array, or CSC matrix
-        The rows.
+        The rows; an array is around its means.
     scale : array of shape (rows,)
         Their weights.
     members : array of int
@@ -80,15 +80,13 @@ class Gram(NamedTuple):
         new = np.setdiff1d(chosen, self.members)
         if not new.size:
             return self
-        mean = self.features[new]
         if issparse(self.X):
             part = self.X[:, new]
             lines = (part.multiply(self.scale[:, None]).T @ self.X).toarray()
-            lines -= float(self.scale.sum()) * np.outer(mean, self.features)
-        else:  # around the mean on one side: on the other it drops out
+            lines -= float(self.scale.sum()) * np.outer(self.features[new], self.features)
+        else:
             part = self.X if new.size == self.X.shape[1] else self.X[:, new]
-            part = (part - mean) * self.scale[:, None]
-            lines = part.T @ self.X
+            lines = (part * self.scale[:, None]).T @ self.X
         members = np.concatenate([self.members, new])
         return self._replace(members=members, S=np.concatenate([self.S, lines]))
 
@@ -98,10 +96,11 @@ def gram_of(X: Any, Y: np.ndarray, scale: np.ndarray, centre: bool) -> Gram:
     total, d = float(scale.sum()), X.shape[1]
     targets = scale @ Y / total if centre else np.zeros(Y.shape[1])
     Y = Y - targets
-    weighted = np.column_stack([Y, np.ones(scale.size)]) * scale[:, None]
-    sums = np.asarray(weighted.T @ X)  # of centred targets: the features' means drop out
-    C = np.ascontiguousarray(sums[:-1].T)
-    features = sums[-1] / total if centre else np.zeros(d)
-    half = 0.5 * float(np.sum(Y * weighted[:, :-1]))
+    features = np.asarray(scale @ X) / total if centre else np.zeros(d)
+    if centre and not issparse(X):  # far from zero, rounding would drown what is around the mean
+        X = X - features
+    weighted = Y * scale[:, None]
+    C = np.ascontiguousarray(np.asarray(weighted.T @ X).T)  # sparse: the features' means drop out
+    half = 0.5 * float(np.sum(Y * weighted))
     none = np.empty(0, np.int64)
     return Gram(X, scale, none, np.empty((0, d)), C, half, -C, features, targets)

@@ -11,6 +11,7 @@ from thresher._interrupts import clean_interrupts
 from thresher.data import DataSet, open_data
 from thresher.data.errors import nearest
 from thresher.data.rows_file import on_disk
+from thresher.data.wishes import WHOLE
 from thresher.engines import engine_for, expect
 from thresher.registry import LEARNERS
 from thresher.training.asked import Training
@@ -18,8 +19,6 @@ from thresher.training.model import Model
 from thresher.training.one_run import Run
 
 __all__ = ["by_tasks", "run", "train"]
-
-_ALL_TASKS = "category:all"
 
 
 def train(data: Any, y: Any = None, **options: Any) -> Model:
@@ -136,7 +135,7 @@ def by_tasks(options: dict[str, Any]) -> dict[str, Any]:
     types = dict(options.get("types") or {})
     if not str(types.get(column, "category")).startswith("category"):
         raise ValueError(f"the task column {column!r} must be a category, not {types[column]!r}")
-    return {"learner": learner, "types": {**types, column: types.get(column, _ALL_TASKS)}}
+    return {"learner": learner, "types": {**types, column: types.get(column, WHOLE)}}
 
 
 def _check_reading(reading: dict[str, Any], own: set[str], opened: bool) -> None:
