@@ -105,6 +105,15 @@ def test_repeated_entries_of_sparse_rows_are_added():
     np.testing.assert_allclose(gram(Linear(), A, Z)[0], 3.0 * Z[:, 0])
 
 
+@pytest.mark.parametrize("density", [0.0, 0.02, 0.6])
+def test_sparse_points_by_column_or_all_together(density):
+    A, B = (sparse.random_array((n, 300), density=density, rng=n, format="csr") for n in (50, 20))
+    np.testing.assert_allclose(gram(Linear(), A, B), (A @ B.T).toarray(), atol=1e-12)
+    points = Points(Linear(), B)
+    pieces = np.concatenate([points(A[a : a + 13]) for a in range(0, 50, 13)])
+    np.testing.assert_array_equal(pieces, points(A))  # whatever rows come together
+
+
 def test_other_number_of_features():
     with pytest.raises(ValueError, match="rows have 8 features, but the points 9"):
         gram(RBF(), X[:, :8], Z)
