@@ -233,7 +233,7 @@ def race(learners, X, y, deadline=20.0, **options):
 
 def runner_with(estimator, params, trials=1):
     """Its best settings, on 100 rows, were these."""
-    best = Trial("it", params, 100, 0.1, 1.0, 1)
+    best = Trial("it", params, 100, 0.1, 1.0, 1, learning=1.0)
     return Runner("it", estimator, Attempt(best, None, np.zeros(10), None), trials=[best] * trials)
 
 
@@ -330,7 +330,7 @@ def test_settings_are_tried_once_and_few_of_them_on_few_rows():
 
 def test_both_kinds_of_losses_are_tried():
     y = (X[:, 0] > 0).astype(int)
-    found = race({"linear": LinearClassifier(random_state=0)}, X, y, deadline=300.0)
+    found = race({"linear": LinearClassifier(random_state=0)}, X, y, deadline=900.0)
     assert {t.params.get("loss") for t in found.trials} == {None, "squared_hinge", "logistic"}
 
 

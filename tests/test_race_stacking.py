@@ -74,7 +74,7 @@ CLASSES = np.array([0, 1])
 
 def runner(name, scores, seconds=1.0):
     misses = ((scores > 0) != (Y == 1)).astype(float)
-    trial = Trial(name, {}, 2000, float(misses.mean()), seconds, 1)
+    trial = Trial(name, {}, 2000, float(misses.mean()), seconds, 1, learning=seconds)
     return Runner(name, None, Attempt(trial, None, misses, scores[:, None]), trials=[trial])
 
 

@@ -201,6 +201,7 @@ def test_the_space_has_the_powers_of_an_object():
 
 def test_only_sparse_rows_have_terms_and_no_number_of_them():
     assert "weighted terms" not in contestants("classification", False, 10)
+    assert "least-squares terms" not in contestants("regression", True, 10)  # as "weighted terms"
     runner = contestants("classification", True, 10)["weighted terms"]
     assert capacity(runner, 1000) == {}
     assert smaller(runner, {}, 1000) is None

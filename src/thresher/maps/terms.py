@@ -71,7 +71,13 @@ class TermFeatures(FeatureMap):
     uses_kernel = False
     by_columns = True
     unit = "weighted terms"
-    contestants = (Contestant("weighted terms", {"map": "terms"}, rows="sparse", scales=False),)
+    contestants = (
+        Contestant("weighted terms", {"map": "terms"}, rows="sparse", scales=False),
+        Contestant(  # which errs elsewhere: the two are better together
+            "least-squares terms", {"map": "terms", "loss": "least_squares"}, rows="sparse",
+            scales=False, task="classification",
+        ),
+    )  # fmt: skip
     usual_strength = 0.3  # of rows of length one: as for a linear model
     state_names = ("weights_", "entries_")
 

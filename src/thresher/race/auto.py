@@ -150,9 +150,9 @@ class AutoClassifier(ClassifierMixin, _Auto):
     """The best classifier in ``budget`` seconds, with calibrated probabilities.
 
     Linear, sparse linear, multi-hyperplane, fixed-size kernel (also in cells), exact kernel,
-    forest, boosted and budgeted learners race, on sparse rows also a linear one on weighted terms
-    (see ``thresher.race``).  The best wins, or several of them together (``StackFeatures``), if
-    that is better on rows that none of them has seen.
+    forest, boosted and budgeted learners race, on sparse rows also linear ones on weighted terms
+    (see ``thresher.race``).  Several of them win together (``StackFeatures``), unless the best is
+    clearly better alone on rows that none of them has seen.
 
     Parameters
     ----------
@@ -246,8 +246,8 @@ class AutoRegressor(RegressorMixin, _Auto):
 
     Linear, sparse linear, fixed-size kernel (also in cells), exact kernel, forest, boosted and
     budgeted learners race, on sparse rows also a linear one on weighted terms (see
-    ``thresher.race``).  The best wins, or several of them together (``StackFeatures``), if that is
-    better on rows that none of them has seen.
+    ``thresher.race``).  Several of them win together (``StackFeatures``), unless the best is
+    clearly better alone on rows that none of them has seen.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ def contestants(
     return {
         entry.name: _estimator(learner, entry, task, sparse, seed, jobs)
         for learner, entry in _entries()
-        if task in LEARNERS[learner].estimators and _suits(entry, sparse, features)
+        if task in LEARNERS[learner].estimators and _suits(entry, task, sparse, features)
     }
 
 
@@ -40,9 +40,9 @@ def _entries() -> Iterator[tuple[str, Contestant]]:
             yield name, entry
 
 
-def _suits(entry: Contestant, sparse: bool, features: int) -> bool:
+def _suits(entry: Contestant, task: str, sparse: bool, features: int) -> bool:
     few = entry.most_features is None or features <= entry.most_features
-    return few and (entry.rows == "any" or sparse)
+    return few and (entry.rows == "any" or sparse) and entry.task in (None, task)
 
 
 def _estimator(

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from thresher._clock import ending
 from thresher._threads import LEAVABLE
-from thresher.race.runner import Attempt, Runner, Trial
+from thresher.race.runner import Attempt, Runner, Trial, misses_of
 from thresher.registry import LEARNERS
 
 __all__ = ["Fit", "Fitting", "Stopped"]
@@ -31,12 +31,14 @@ class Stopped(Exception):
 
 
 class Fit(NamedTuple):
-    """A model, losses and scores of the rows that judged it, and what went wrong."""
+    """A model, losses and scores of the rows that judged it, what went wrong, and the seconds
+    that it took without judging."""
 
     model: Any
     misses: np.ndarray
     scores: np.ndarray | None
     problem: str
+    seconds: float
 
 
 def _never() -> bool:
@@ -101,32 +103,45 @@ class Fitting:
     ) -> Attempt:  # fmt: skip
         """A fit on the rows ``part`` that ends with the first pass after ``until``."""
         started = time.monotonic()
-        model, misses, scores, problem = self.fit(runner.estimator, params, part, judges, until)
-        seconds, loss = time.monotonic() - started, float(np.mean(misses))
-        size = 0 if problem else _size(model)
-        trial = Trial(runner.name, params, int(part.size), loss, seconds, size, problem)
+        fit = self.fit(runner.estimator, params, part, judges, until)
+        seconds, loss = time.monotonic() - started, float(np.mean(fit.misses))
+        size = 0 if fit.problem else _size(fit.model)
+        trial = Trial(
+            runner.name, params, int(part.size), loss, seconds, size, fit.problem,
+            learning=fit.seconds,
+        )  # fmt: skip
         if self.on_trial is not None and not self.over.is_set():
             with self.lock:
                 self.on_trial(trial)
-        return Attempt(trial, model, misses, scores)
+        return Attempt(trial, fit.model, fit.misses, fit.scores)
 
     def fit(
         self, estimator: Any, params: dict[str, Any], part: np.ndarray, judges: np.ndarray,
         until: float,
     ) -> Fit:  # fmt: skip
         """Fit and judge, or say why not."""
+        started = time.monotonic()
         try:
             model = clone(estimator).set_params(**params)
             weight = None if self.weight is None else self.weight[part]
             with ending(lambda: self.over.is_set() or time.monotonic() > until):
                 model.fit(self.X[part], self.y[part], sample_weight=weight)
-            return Fit(model, self.misses(model, judges), self._scores(model, judges), "")
+            seconds, scores = time.monotonic() - started, self._scores(model, judges)
+            return Fit(model, self._judged(model, judges, scores), scores, "", seconds)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            return Fit(None, np.array([math.inf]), None, str(error)[:200])
+            problem, seconds = str(error)[:200], time.monotonic() - started
+            return Fit(None, np.array([math.inf]), None, problem, seconds)
 
     def misses(self, model: Any, rows: np.ndarray) -> np.ndarray:
         """1 for every row in the wrong class, or its squared miss."""
-        predicted, y = model.predict(self.X[rows]), self.y[rows]
+        return self._judged(model, rows, self._scores(model, rows))
+
+    def _judged(self, model: Any, rows: np.ndarray, scores: np.ndarray | None) -> np.ndarray:
+        y = self.y[rows]
+        if scores is not None:
+            y = y if self.regression else np.searchsorted(self.classes, y)
+            return misses_of(scores, y, self.classes)
+        predicted = model.predict(self.X[rows])
         if self.regression:
             return (predicted - y) ** 2
         return (predicted != y).astype(np.float64)

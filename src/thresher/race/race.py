@@ -3,9 +3,9 @@
 Runners are families of learners with search spaces.  All run on a small part of the rows first;
 those that are clearly behind drop out, the others go on with four times as many rows.  On all rows
 everyone who is left is judged in as many folds as there is time for (``folds.py``), and the time
-that remains is spent on settings of those in front.  In the end, models that do better together
-than the best of them alone win together (``stacking.py``).  Rows for an honest estimate of the
-winner must be kept away from the race by the caller.
+that remains is spent on settings of those in front.  In the end models win together
+(``stacking.py``), unless the best of them is clearly better alone.  Rows for an honest estimate of
+the winner must be kept away from the race by the caller.
 
 Successive halving: Jamieson and Talwalkar (2016).  Unlike there, a part's time and not its number
 of settings is fixed, and a runner stays as long as it is within two standard errors of the best.
@@ -37,6 +37,7 @@ from thresher.race.outcome import CLEARLY_MORE, Outcome, of_runner, of_stack
 from thresher.race.proposals import Proposals
 from thresher.race.runner import Attempt, Runner, seconds_of
 from thresher.race.stacking import Stack, best_stack
+from thresher.race.starts import Starts
 from thresher.registry import TASKS
 from thresher.search.significance import sign_test
 from thresher.solvers import Status
@@ -45,11 +46,13 @@ __all__ = ["PREFERENCES", "Race"]
 
 PREFERENCES = ("accuracy", "size")
 _FIRST_ROWS, _GROWTH = 2000, 4
+_LUCK = 2.0  # standard errors, by which the best of many tries may seem better than it is
 _SURE = 0.1  # a larger model must be better at this level, where the smaller one is preferred
 _SMALLER = 0.5  # of the size of the best: less of a difference is not worth an error
 _NEARLY_ALL = 0.9  # share of the rows from which on a fit on all of them is not worth its time
 _LATER = 1.5  # every step has more of the time than the one before, by this factor
 _LOSS = attrgetter("loss")
+_FOR_LAST = 0.4  # of the whole time, at most, that is kept back for a last fit
 _LAST = 3.0  # fits on all rows, of the one in front, that time is kept back for
 _LOOK_AGAIN = 0.2  # of the time that is left, after which to see who is in front
 _SAFE, _BEHIND_SHARE = 0.8, 0.25  # of the time, for all the trees of who is in front, and others
@@ -60,6 +63,11 @@ _FEW_SETTINGS = 10  # of everyone, on fewer rows than all: the lowest of many lo
 _ONE_OF_MANY = 0.05  # of the time for settings on fewer rows than all: none may need more
 _TOO_LONG = 4.0  # times what is foreseen, after which a fit ends with the next pass
 _UNKNOWN = 0.08  # share of the time after which one of unknown pace does
+_MUCH = 0.5  # of a part's time: who is clearly behind may not ask for more
+_FOR_STARTS, _LEAST_FOR_STARTS = (
+    0.5,
+    0.08,
+)  # of a part's time, of all time: for other first settings
 _BEHIND = 2.0  # who is not in front may ask for time as if fits took so much longer
 
 
@@ -117,6 +125,7 @@ class Race:
                 alive = self._rung(alive, rows, patience=0.5**k, share=1.0 / later)
                 if not alive:
                     break
+            self._explore_to_the_end(alive)
             stopped = False
         if not any(runner.best for runner in self.runners):
             if stopped:
@@ -132,27 +141,60 @@ class Race:
         """Everyone's best settings on so many rows, then new settings while the time lasts."""
         part = self.train[:rows]
         started = time.monotonic()
-        self._try_all(
-            [(r, params) for r in alive for params in self.proposals.first(r, rows)], part
-        )
-        for runner in alive:
-            runner.settle_units()
+        end = started + share * (self.deadline - started)
+        alive = self._start(alive, part, end, patience)
         self._try_all([(runner, self._full(runner, rows)) for runner in alive], part)
         alive = self._in_sight([r for r in alive if r.best is not None], rows, patience)
         # Only a second fit tells the pace: the first one compiles.
         new = [runner for runner in alive if len(runner.trials) == 1]
         self._try_all([(runner, self.proposals.next(runner, rows)) for runner in new], part)
-        end = started + share * (self.deadline - started)
-        if alive and rows < self.train.size:
-            assert alive[0].best is not None
-            last = alive[0].foreseen(alive[0].best.params, self.train.size)
-            end = min(end, self.deadline - _LAST * last)
-        elif alive:
+        if not alive or rows == self.train.size:
             self._judge_in_folds(alive)
-            self._explore_to_the_end(alive)
             return alive
-        self._explore(alive, part, end)
+        assert alive[0].best is not None
+        last = _LAST * alive[0].foreseen(alive[0].best.params, self.train.size)
+        self._explore(alive, min(end, self.deadline - self._at_last(last)), rows)
         return self._in_sight(alive, rows, patience)
+
+    def _start(
+        self, alive: list[Runner], part: np.ndarray, end: float, patience: float
+    ) -> list[Runner]:
+        """The settings that everyone begins with, the others of these as long as there is time."""
+        started, settled = time.monotonic(), bool(alive and alive[0].trials)
+        if settled:
+            alive = self._worth_it(alive, part.size, end - started)
+        starts = Starts(alive, self.proposals, part.size)
+
+        def begin(runner: Runner) -> None:
+            self._try_in_time(runner, starts.take(runner), part)
+
+        def go_on(runner: Runner) -> None:
+            params = starts.take(runner)
+            if params is not None and time.monotonic() + runner.foreseen(params, part.size) < until:
+                self._try_in_time(runner, params, part)
+
+        self.fits.all([(runner, partial(begin, runner)) for runner in starts.first()])
+        if settled:
+            alive = self._in_sight([r for r in alive if r.best is not None], part.size, patience)
+        now, share = time.monotonic(), 1.0 if settled else _FOR_STARTS
+        least = now + _LEAST_FOR_STARTS * (self.deadline - now)
+        until = max(started + share * (end - started), least)
+        others = alive if settled else sorted(alive, key=attrgetter("pace"))
+        self.fits.all([(runner, partial(go_on, runner)) for runner in starts.others(others)])
+        for runner in alive:
+            runner.settle_units()
+        return alive
+
+    def _worth_it(self, alive: list[Runner], rows: int, seconds: float) -> list[Runner]:
+        """Without those who are clearly behind and would need much of the time."""
+        best = min(alive, key=_LOSS)
+        near = best.loss + 2.0 * best.error
+
+        def cost(runner: Runner) -> float:
+            assert runner.best is not None
+            return runner.foreseen(runner.best.params, rows) / self._threads(runner)
+
+        return [r for r in alive if r.loss <= near or cost(r) < _MUCH * seconds]
 
     def _try_all(self, tasks: list[tuple[Runner, dict[str, Any] | None]], part: np.ndarray) -> None:
         """Those for which there is time when their turn comes; wide ones by themselves."""
@@ -172,7 +214,8 @@ class Race:
             foreseen = runner.foreseen(params, part.size)
             longest = min(self.deadline - now, _TOO_LONG * foreseen, max(end - now, foreseen))
         attempt = self.fits.attempt(runner, params, part, self.folds.judges(0), now + longest)
-        if self.used > 1 and runner.may_be_best(attempt):
+        all_rows = part.size == self.train.size
+        if self.used > 1 and all_rows and runner.may_be_best(attempt):
             others = self._in_other_folds(runner, params, longest)
             attempt = attempt.joined(others) if len(others) == self.used - 1 else attempt
         with self.fits.lock:
@@ -202,6 +245,8 @@ class Race:
 
         Who needs three times as long as all the others together is left out, if that leaves more.
         """
+        if not alive:
+            return
         left = _FOR_FOLDS * (self._end(alive) - time.monotonic())
         cost = {runner.name: self._cost(runner) for runner in alive}
         alive = sorted(alive, key=lambda runner: cost[runner.name])
@@ -232,18 +277,28 @@ class Race:
             runner.keep(runner.top.joined(found[runner.name]))
 
     def _cost(self, runner: Runner) -> float:
-        """Seconds of the clock that a fit of its best settings takes on the rows of a fold."""
-        return runner.again(self.train.size) / (1 if runner.is_wide else self.fits.jobs)
+        """Seconds of the clock for its best settings in a fold, learned and judged."""
+        assert runner.best is not None
+        judging = runner.best.seconds - runner.best.learning
+        return (runner.again(self.train.size) + judging) / self._threads(runner)
+
+    def _threads(self, runner: Runner) -> int:
+        """How many of its fits run side by side."""
+        return 1 if runner.is_wide else self.fits.jobs
 
     def _explore_to_the_end(self, alive: list[Runner]) -> None:
-        """On all rows.  Whom time is kept back for is looked at again as new settings come in."""
-        while True:
+        """On all rows, or as many as there is time for of who leads without having seen all.
+
+        Whom time is kept back for is looked at again as new settings come in.
+        """
+        alive = [*alive, *self._ahead(alive)]
+        while alive:
             stack = self._stack()
             self.likely = [] if stack is None else stack.members
             now, end, tried = time.monotonic(), self._end(alive), self._tried()
             if now >= end:
                 return
-            self._explore(alive, self.train, min(end, now + _LOOK_AGAIN * (self.deadline - now)))
+            self._explore(alive, min(end, now + _LOOK_AGAIN * (self.deadline - now)))
             if self._tried() == tried:
                 return
 
@@ -257,8 +312,20 @@ class Race:
     def _last_fits(self, alive: list[Runner]) -> float:
         """Seconds for the last fit, on all rows, of those who will probably have it."""
         met = [r for r in alive if r.best is not None and r.best.rows == self.train.size]
-        front = self.likely or sorted(met, key=_LOSS)[:1]
-        return self._together(front) if self.refit else 0.0
+        front = self._ahead(met) or self.likely or sorted(met, key=_LOSS)[:1]
+        return self._at_last(self._together(front)) if self.refit else 0.0
+
+    def _at_last(self, seconds: float) -> float:
+        """Of the time that a last fit on all rows would take: with more, it gets fewer rows."""
+        return min(seconds, _FOR_LAST * (self.deadline - self.started))
+
+    def _ahead(self, met: list[Runner]) -> list[Runner]:
+        """The best of those who had no time for all rows, if it errs clearly less on fewer than
+        all who have met them."""
+        some = [r for r in self.runners if r.best and r.most_rows < self.train.size]
+        least = min((runner.loss for runner in met), default=math.inf)
+        ahead = [r for r in some if r.loss + 2.0 * r.error < least]
+        return sorted(ahead, key=_LOSS)[:1]
 
     def _together(self, members: list[Runner]) -> float:
         """Seconds for fits of all these on all rows."""
@@ -278,43 +345,45 @@ class Race:
         params = larger(runner.estimator, best.params, rows, factor)
         return params if factor > CLEARLY_MORE else None
 
-    def _explore(self, alive: list[Runner], part: np.ndarray, end: float) -> None:
+    def _explore(self, alive: list[Runner], end: float, rows: int | None = None) -> None:
         """New settings, of those in front more often, until ``end``.
 
-        On fewer rows than all these are not many, and none may take long.
+        On fewer rows than all these are not many, and none may take long.  None: on as many as each
+        has met.
         """
         most = longest = math.inf
-        if part.size < self.train.size:
+        if rows is not None:
             most, longest = _FEW_SETTINGS * len(alive), _ONE_OF_MANY * (end - time.monotonic())
         running: set[Future[None]] = set()
         while alive:
             while len(running) < self.fits.jobs and time.monotonic() < end and most > 0:
-                task = self._next(alive, part, longest)
+                task = self._next(alive, longest, rows)
                 if task is None:
                     break
                 most -= 1
                 if task[0].is_wide:
                     self.fits.finish(running)
                     running = set()
-                    self.fits.alone(self._try_in_time, *task, part, end)
+                    self.fits.alone(self._try_in_time, *task, end)
                 else:
-                    running.add(self.fits.pool.submit(self._try_in_time, *task, part, end))
+                    running.add(self.fits.pool.submit(self._try_in_time, *task, end))
             if not running:
                 return
             running = self.fits.some(running)
 
     def _next(
-        self, alive: list[Runner], part: np.ndarray, longest: float
-    ) -> tuple[Runner, dict[str, Any]] | None:
-        """A runner and new settings for which there is time, if some are found soon."""
+        self, alive: list[Runner], longest: float, rows: int | None
+    ) -> tuple[Runner, dict[str, Any], np.ndarray] | None:
+        """A runner, new settings and rows for which there is time, if some are found soon."""
         in_front = sorted(alive, key=_LOSS)
         for _ in range(10):
             runner = in_front[int(len(alive) * self.rng.random() ** 2)]
+            part = self.train[: rows or runner.most_rows]
             params = self.proposals.next(runner, part.size)
             known = any(t.rows == part.size and t.params == params for t in runner.trials)
             short = runner.foreseen(params, part.size) < longest
             if short and not known and self._time_for(runner, params, part.size):
-                return runner, params
+                return runner, params, part
         return None
 
     def _in_sight(self, alive: list[Runner], rows: int, patience: float) -> list[Runner]:
@@ -343,8 +412,7 @@ class Race:
         else:
             now = runner.foreseen(params, rows) * self.used
             then = runner.foreseen(params, self.rows) if runner.most_rows >= enough else 0.0
-        if not self.refit:
-            then = 0.0
+        then = self._at_last(then) if self.refit else 0.0
         need = (1.0 if runner is first else _BEHIND) * (now + then)
         need = max(need, now + self._last_fits(self.runners))  # who may win will want its fit
         return time.monotonic() + need < self.deadline
@@ -352,24 +420,30 @@ class Race:
     # ------------------------------------------------------------ who wins
 
     def _outcome(self) -> Outcome:
-        """Several models together if they do better than the best of them; else the best."""
+        """Several models together, unless the best of them alone is clearly better."""
         here = [r for r in self.runners if r.best is not None]
         fully = [r for r in here if self._is_judged(r)]
-        best, reason = self._winner(fully or here)
+        ahead = self._ahead(fully)
+        best, reason = self._winner(ahead or fully or here)
         assert best.best is not None
         judged = self.folds.judged(best.best.folds)
         trials = [trial for runner in self.runners for trial in runner.trials]
-        stack = self._stack()
+        stack = None if ahead else self._stack()
         if stack is None:
             return of_runner(best, self.rows, judged, reason, trials)
         reason = (
             f"these {len(stack.members)} together had a loss of {stack.loss:.4g} on "
             f"{judged.size} validation rows, {best.name} alone {best.loss:.4g}"
         )
+        if stack.loss > best.loss:
+            reason += f", the lowest of {len(best.trials)} tries"
         return of_stack(stack, self.task, self.rows, judged, reason, trials)
 
     def _stack(self) -> Stack | None:
-        """Models that do better together than the best of them alone."""
+        """Models together, unless the best of them alone does clearly better.
+
+        Its loss is the lowest of many tries, so that some of it is luck.
+        """
         fully = [r for r in self.runners if self._is_judged(r)]
         if not self.stacks or len(fully) < 2:
             return None
@@ -377,8 +451,9 @@ class Race:
         targets = np.searchsorted(classes, self.y[judged]) if classes.size else self.y[judged]
         weight = None if self.weight is None else self.weight[judged]
         stack = best_stack(fully, targets, weight, classes, self._can_fit)
-        better = stack is not None and stack.loss <= min(runner.loss for runner in fully)
-        return stack if better else None
+        best = min(fully, key=_LOSS)
+        clearly_worse = stack is not None and stack.loss > best.loss + _LUCK * best.error
+        return None if clearly_worse else stack
 
     def _is_judged(self, runner: Runner) -> bool:
         best = runner.best

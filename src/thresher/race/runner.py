@@ -9,14 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher._scores import best_class
 from thresher.race.capacity import work
 from thresher.search.records import plain
 
-__all__ = ["Attempt", "Runner", "Trial", "seconds_of"]
+__all__ = ["Attempt", "Runner", "Trial", "misses_of", "seconds_of"]
 
 
 class Trial(NamedTuple):
-    """One setting: who, on how many rows, how well, how fast a fit, and in how many folds."""
+    """One setting: who, on how many rows, how well, how fast a fit, and in how many folds.
+
+    ``seconds`` of learning and judging; ``learning`` is the first of these.
+    """
 
     runner: str
     params: dict[str, Any]
@@ -26,6 +30,7 @@ class Trial(NamedTuple):
     size: int
     problem: str = ""
     folds: int = 1
+    learning: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         params = {"learner": self.runner, **{k: plain(v) for k, v in self.params.items()}}
@@ -82,6 +87,10 @@ class Runner:
         if (one.folds >= best.folds and one.loss < best.loss + slack) or more_folds:
             self.top = attempt
 
+    def units_of(self, params: dict[str, Any]) -> Any:
+        """How its features are scaled with these settings."""
+        return params.get("scale", self.estimator.get_params(deep=False).get("scale"))
+
     def settle_units(self) -> None:
         """Whether to scale the features is settled by the first fits: widths depend on it."""
         if self.top is not None and "scale" in self.top.trial.params:
@@ -111,10 +120,10 @@ class Runner:
         return 1.2 * sum(paces) / len(paces) * work(self.estimator, params, rows)
 
     def again(self, rows: int) -> float:
-        """Seconds for the best settings on so many rows, at the pace of the fit that was best."""
+        """Seconds to learn the best settings on so many rows, at the pace of the best fit."""
         assert self.best is not None
         more = work(self.estimator, self.best.params, rows)
-        return self.best.seconds * more / work(self.estimator, self.best.params, self.best.rows)
+        return self.best.learning * more / work(self.estimator, self.best.params, self.best.rows)
 
     @property
     def best(self) -> Trial | None:
@@ -128,6 +137,11 @@ class Runner:
     @property
     def most_rows(self) -> int:
         return max(trial.rows for trial in self.trials)
+
+    @property
+    def pace(self) -> float:
+        """Seconds of its last fit."""
+        return self.trials[-1].seconds if self.trials else math.inf
 
     @property
     def loss(self) -> float:
@@ -153,3 +167,10 @@ def seconds_of(members: Sequence[Runner], rows: int, jobs: int) -> float:
     single = [runner.again(rows) for runner in members if not runner.is_wide]
     share = 1.0 / max(min(jobs, len(single)), 1)
     return wide + share * sum(single) + (1.0 - share) * max(single, default=0.0)
+
+
+def misses_of(scores: np.ndarray, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """1 for every row in the wrong class (``y``: their numbers); without classes, squares."""
+    if not classes.size:
+        return (scores[:, 0] - y) ** 2
+    return (best_class(scores) != y).astype(np.float64)

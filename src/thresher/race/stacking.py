@@ -1,4 +1,4 @@
-"""Which models of a race do better together than the best of them alone.
+"""Which models of a race are worth having together.
 
 Scores of rows that the models have not seen are there anyway, since everyone was judged on them.
 They are pooled (``maps/pooling.py``), models that hardly count are left out, and the pool is judged
@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thresher._scores import best_class
 from thresher.maps.pooling import Pool, pool_classes, pool_numbers
-from thresher.race.runner import Runner
+from thresher.race.runner import Runner, misses_of
 
 __all__ = ["Stack", "best_stack"]
 
@@ -79,7 +78,7 @@ def _judged(
         mine = None if weight is None else weight[rest]
         found = _pooled([s[rest] for s in said], y[rest], mine, classes)
         scores[here] = found.scores([s[here] for s in said])
-    return Stack(members, pool, scores, _misses(scores, y, classes))
+    return Stack(members, pool, scores, misses_of(scores, y, classes))
 
 
 def _pooled(
@@ -95,9 +94,3 @@ def _scores(runner: Runner) -> Any:
 
 def _spread(runner: Runner) -> float:
     return float(np.std(_scores(runner)))
-
-
-def _misses(scores: np.ndarray, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    if not classes.size:
-        return (scores[:, 0] - y) ** 2
-    return (best_class(scores) != y).astype(np.float64)

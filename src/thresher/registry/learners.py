@@ -24,6 +24,7 @@ class Contestant:
     rows : "any", or "sparse" if only sparse rows are worth a try
     most_features : beyond which it does not take part
     scales : whether features are standardised first, where rows are dense
+    task : the only one that it takes part in; None: all that its learner knows
 
     Examples
     --------
@@ -38,6 +39,7 @@ class Contestant:
     rows: str = "any"
     most_features: int | None = None
     scales: bool = True
+    task: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,96 @@
+"""What a race begins with: units that suit come first, and nobody slow uses up the time of all."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+from thresher import KernelClassifier, LinearClassifier, SupportVectorClassifier
+from thresher.race.fitting import Fitting
+from thresher.race.proposals import Proposals
+from thresher.race.race import Race
+from thresher.race.runner import Attempt, Runner, Trial
+from thresher.race.starts import Starts
+from thresher.search import Int, Space
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, size=(20_000, 2))
+BOARD = (X[:, 0] * X[:, 1] > 0).astype(int)
+
+
+@pytest.fixture
+def starts():
+    known = {
+        "kernel": KernelClassifier(scale=True), "exact": SupportVectorClassifier(scale=True),
+        "linear": LinearClassifier(scale=True),
+    }  # fmt: skip
+    runners = [Runner(name, estimator) for name, estimator in known.items()]
+    proposals = Proposals(X, BOARD, np.arange(1000), np.random.default_rng(0))
+    return Starts(runners, proposals, 500)
+
+
+def tell(runner, params, loss):
+    trial = Trial(runner.name, params, 500, loss, 1.0, 1, learning=1.0)
+    runner.trials.append(trial)
+    runner.keep(Attempt(trial, None, np.zeros(3), None))
+
+
+def test_the_first_tries_all_units_and_the_others_begin_in_the_best(starts):
+    kernel, exact, linear = starts.runners
+    assert starts.first() == [kernel, kernel, kernel, exact, linear]
+    given = [starts.take(kernel) for _ in range(3)]
+    assert given == [{}, {"scale": False}, {"scale": "relevance"}]
+    assert starts.take(kernel) is None
+    for params, loss in zip(given, (0.3, 0.1, 0.2), strict=True):
+        tell(kernel, params, loss)
+    assert starts.take(exact) == {"scale": False}
+    tell(exact, {"scale": False}, 0.05)
+    assert starts.others([linear, exact]) == [exact, exact]  # the other has not begun
+    assert [starts.take(exact) for _ in range(3)] == [{}, {"scale": "relevance"}, None]
+
+
+def test_what_is_carried_to_more_rows_comes_first(starts):
+    runner = starts.runners[1]
+    tell(runner, {"C": 2.0, "gamma": 1.0}, 0.1)
+    proposals = Proposals(X, BOARD, np.arange(4000), np.random.default_rng(0))
+    later = Starts([runner], proposals, 2000)
+    assert later.first() == [runner]
+    assert later.take(runner) == {"C": 2.0, "gamma": 1.0}
+    assert later.others([runner]) == [runner, runner]
+
+
+def test_losses_come_from_the_scores_of_the_judged_rows():
+    fitting = Fitting(X, BOARD, None, regression=False, jobs=1, on_trial=None)
+    rows = np.arange(500)
+    fit = fitting.fit(SupportVectorClassifier(), {}, rows, rows + 500, np.inf)
+    wrong = fit.model.predict(X[500:1000]) != BOARD[500:1000]
+    np.testing.assert_array_equal(fit.misses, wrong)
+    np.testing.assert_array_equal(fitting.misses(fit.model, rows + 500), wrong)
+    assert fit.seconds > 0.0
+
+
+def test_who_leads_may_win_without_having_seen_all_rows(monkeypatch):
+    """Neighbours cannot be found for all rows in time; those of some are better than any line."""
+    ticks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks))
+    for module in ("race", "fitting"):
+        monkeypatch.setattr(f"thresher.race.{module}.time", clock)
+
+    class Slow(KNeighborsClassifier):
+        def fit(self, X, y, sample_weight=None):
+            for _ in range(X.shape[0] // 20):
+                clock.monotonic()
+            return super().fit(X, y)
+
+        def search_space(self, X, y):
+            return Space({"n_neighbors": Int(1, 3)})
+
+    learners = {"line": LinearClassifier(random_state=0), "slow": Slow(1)}
+    found = Race(learners, X, BOARD, None, "classification", 200.0, 0).run()
+    assert found.name == "slow"
+    assert 1000 < found.rows < 10_000
+    assert np.mean(found.misses) < 0.1
