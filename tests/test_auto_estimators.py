@@ -317,6 +317,14 @@ def test_a_forest_grows_into_the_time_that_is_left():
     assert other.grown(200, 9.0).get_params() == linear.get_params()
 
 
+def test_a_last_fit_has_the_rows_that_there_is_time_for():
+    outcome = of_runner(runner_with(LinearClassifier(), {}), 1000, np.arange(10), "", [])
+    assert outcome.affordable(1000, seconds=10.0) == 1000  # one second for 100
+    assert 400 < outcome.affordable(1000, seconds=5.0) <= 500
+    assert outcome.affordable(105, seconds=10.0) == 100  # which are fitted already
+    assert outcome.affordable(1000, seconds=-1.0) == 100
+
+
 def test_settings_are_tried_once_and_few_of_them_on_few_rows():
     many = np.random.default_rng(2).uniform(-1, 1, size=(20_000, 2))
     y = (many[:, 0] * many[:, 1] > 0).astype(int)

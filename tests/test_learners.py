@@ -115,7 +115,7 @@ def test_a_budget_finds_the_learner(memory, monkeypatch):
     ticks = itertools.count()
     fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks), perf_counter=lambda: 0.0)
     monkeypatch.setattr("thresher.race.race.time", fake)
-    for module in ("session", "one_run"):
+    for module in ("session", "one_run", "choice"):
         monkeypatch.setattr(f"thresher.training.{module}.time", fake)
     model = train(X, BOARD, budget=40, memory=memory)
     assert model.training["learner"] in ("kernel", "budgeted", "hyperplanes")
@@ -136,7 +136,7 @@ def test_a_race_on_few_rows_ends_with_probabilities(monkeypatch):
     ticks = itertools.count()
     fake = SimpleNamespace(monotonic=lambda: 0.2 * next(ticks), perf_counter=lambda: 0.0)
     monkeypatch.setattr("thresher.race.race.time", fake)
-    for module in ("session", "one_run"):
+    for module in ("session", "one_run", "choice"):
         monkeypatch.setattr(f"thresher.training.{module}.time", fake)
     rows = np.linspace(0, BOARD.size - 1, 30).astype(int)
     model = train(X[rows], BOARD[rows], budget=40, seed=0)

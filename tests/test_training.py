@@ -373,6 +373,23 @@ def test_intervals_that_are_none(text):
         Every.parse(text)
 
 
+def test_a_winner_learns_from_as_many_rows_as_there_is_time_for(monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(3000, 3))
+    seen = []
+
+    class Spied(LinearClassifier):
+        def fit_coded(self, X, *given):
+            seen.append(X.shape[0])
+            return super().fit_coded(X, *given)
+
+    for some in (500, 10_000, None):
+        chosen = Choice(Spied(random_state=0), "given", [], rows=some)
+        monkeypatch.setattr("thresher.training.one_run.choose", lambda *given, it=chosen: it)
+        train(rows, (rows[:, 0] > 0).astype(int), budget=1e6)
+    assert seen[0] == 500
+    assert seen[1] == seen[2] > 2000
+
+
 def test_a_race_on_a_stream_ends_in_time(monkeypatch):
     """The winner learns from all rows until the clock says that it is over."""
     rows = np.random.default_rng(0).normal(size=(300_000, 3))

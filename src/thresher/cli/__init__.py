@@ -43,21 +43,22 @@ def _guarded(app: Any) -> int:
         with presses, clean_interrupts():
             code = app(standalone_mode=False)
         if code == INTERRUPTED:
-            print("interrupted", file=sys.stderr)
+            return _interrupted()
         return code if isinstance(code, int) else OK
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else FAILED
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         sys.stderr.close()
         return OK
     except Exception as error:
-        if presses.heard:
-            print("interrupted", file=sys.stderr)
-            return INTERRUPTED
-        return _explained(error)
+        return _interrupted() if presses.heard else _explained(error)
+
+
+def _interrupted() -> int:
+    print("interrupted", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _explained(error: Exception) -> int:

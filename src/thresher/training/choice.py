@@ -29,6 +29,7 @@ class Choice(NamedTuple):
 
     ``fitted``: the race was stopped, and the estimator is the model that was judged in it.
     ``unseen``: what the winner says of rows that it had not seen, to calibrate probabilities on.
+    ``rows``: that there is time to learn from; None: all.
     """
 
     estimator: Any
@@ -37,6 +38,7 @@ class Choice(NamedTuple):
     tuning: dict[str, Any] | None = None
     fitted: bool = False
     unseen: Unseen | None = None
+    rows: int | None = None
 
 
 class Unseen(NamedTuple):
@@ -90,22 +92,25 @@ def choose(
     estimator = outcome.estimator
     if "map__n_jobs" in estimator.get_params():
         estimator.set_params(map__n_jobs=cores())
+    left, reason, some = started + budget - time.monotonic(), outcome.reason, None
     if in_memory:
-        outcome.grown(rows.size, started + budget - time.monotonic())
+        some = outcome.affordable(rows.size, left, jobs)
+        outcome.grown(some, left)
+        if some < rows.size:
+            reason += f"; learned from {some:,} of {rows.size:,} rows: there is no time for more"
     else:
-        params = _in_time(outcome, intake.rows, started + budget - time.monotonic())
+        params = _in_time(outcome, intake.rows, left)
         estimator.set_params(**for_all_rows(params, rows, intake))
-    reason = outcome.reason
     if rows.described:
         reason += f"; chosen on {rows.described}, learned from all"
-    return Choice(estimator, reason, trials, unseen=unseen)
+    return Choice(estimator, reason, trials, unseen=unseen, rows=some)
 
 
 def _in_time(outcome: Outcome, rows: int | None, seconds: float) -> dict[str, Any]:
     """The winner's settings, with a smaller model where all rows would take too long."""
     (winner,), params = outcome.members, dict(outcome.params)
     assert winner.best is not None
-    pace = winner.best.seconds / work(winner.estimator, winner.best.params, winner.best.rows)
+    pace = winner.best.learning / work(winner.estimator, winner.best.params, winner.best.rows)
     while rows is not None and pace * work(winner.estimator, params, rows) > seconds:
         fewer = smaller(winner.estimator, params, rows)
         if fewer is None:

@@ -149,6 +149,14 @@ class Run:
         plain = LEARNERS.name_of(type(self.estimator)) == "linear" and solver != "auto"
         return plain and resolve(solver, Solver, "solver").streaming
 
+    def _affordable(self, rows: Batch) -> Batch:
+        """All rows, or as many as a race has left the time for."""
+        most = None if self.choice is None else self.choice.rows
+        if most is None or most >= rows.size:
+            return rows
+        drawn = np.random.default_rng([self.how.seed, 2]).permutation(rows.size)[:most]
+        return rows.taken(np.isin(np.arange(rows.size), drawn))
+
     def _fit(self, intake: Intake) -> Status:
         """On all rows that are not held out."""
         estimator, how = self.estimator, self.how
@@ -164,7 +172,7 @@ class Run:
         checkpointer = self._kept_by(ProblemsCheckpointer) if solves else None
         problems = None if checkpointer is None else checkpointer.ledger(how.resume)
         blocks = (b.taken(~self.hold.mask(b)) for b in _emptied(intake.kept))
-        block = next(gathered(blocks, max(rows, 1)))
+        block = self._affordable(next(gathered(blocks, max(rows, 1))))
         with (
             recording(problems),
             warnings.catch_warnings(),
