@@ -321,7 +321,7 @@ def test_a_last_fit_has_the_rows_that_there_is_time_for():
     outcome = of_runner(runner_with(LinearClassifier(), {}), 1000, np.arange(10), "", [])
     assert outcome.affordable(1000, seconds=10.0) == 1000  # one second for 100
     assert 400 < outcome.affordable(1000, seconds=5.0) <= 500
-    assert outcome.affordable(105, seconds=10.0) == 100  # which are fitted already
+    assert outcome.affordable(105, seconds=10.0) == 105
     assert outcome.affordable(1000, seconds=-1.0) == 100
 
 

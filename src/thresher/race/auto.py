@@ -24,6 +24,7 @@ from thresher.race.runner import Trial
 __all__ = ["AutoClassifier", "AutoRegressor"]
 
 _SETTING_OUT = 0.9  # share of the budget for the race: the rest is the final fit's and the judge's
+_MORE = 1.1  # times the rows of the winner, from which on another fit is worth its time
 _HELD_OUT, _MOST_HELD_OUT = 0.1, 20_000
 
 
@@ -101,7 +102,7 @@ class _Auto(BaseEstimator):
         left = started + self.budget - time.monotonic()
         rows = outcome.affordable(int(y.size), left, race.fits.jobs)
         seen = outcome.rows == race.train.size and not race.refit
-        if seen or rows == outcome.rows:
+        if seen or rows < _MORE * outcome.rows:
             return outcome.model
         part = np.random.default_rng([seed_from(self.random_state), 2]).permutation(y.size)[:rows]
         some = slice(None) if rows == y.size else np.sort(part)

@@ -18,7 +18,6 @@ __all__ = ["Outcome", "of_runner", "of_stack"]
 
 _SAFE = 0.8  # of the time that is left, for the trees of the last fit
 CLEARLY_MORE = 1.2  # times the trees
-_MORE = 1.1  # times the rows of the winner, from which on another fit is worth its time
 
 
 @dataclass
@@ -47,11 +46,11 @@ class Outcome:
         return seconds_of(self.members, rows, jobs)
 
     def affordable(self, rows: int, seconds: float, jobs: int = 1) -> int:
-        """As many of so many rows as there is time to learn from; those of the judged model if no
-        more are worth another fit."""
-        while rows >= _MORE * self.rows and self.again(rows, jobs) > seconds:
+        """As many of so many rows as there is time to learn from; those of the judged model at
+        least."""
+        while rows > self.rows and self.again(rows, jobs) > seconds:
             rows = int(0.9 * rows)
-        return rows if rows >= _MORE * self.rows else self.rows
+        return max(rows, self.rows)
 
     def grown(self, rows: int, seconds: float) -> Any:
         """The estimator for a fit on so many rows; a forest gets the trees there is time for."""
