@@ -212,7 +212,9 @@ class Race:
         longest = _UNKNOWN * (self.deadline - now)
         if len(runner.trials) > 1:
             foreseen = runner.foreseen(params, part.size)
-            longest = min(self.deadline - now, _TOO_LONG * foreseen, max(end - now, foreseen))
+            # What is learned once for all fits on the same rows is not in the pace on fewer.
+            patient = max(_TOO_LONG * foreseen, longest)
+            longest = min(self.deadline - now, patient, max(end - now, foreseen))
         attempt = self.fits.attempt(runner, params, part, self.folds.judges(0), now + longest)
         all_rows = part.size == self.train.size
         if self.used > 1 and all_rows and runner.may_be_best(attempt):
