@@ -24,7 +24,7 @@ from thresher.race.contestants import contestants
 from thresher.race.outcome import of_runner
 from thresher.race.proposals import Proposals
 from thresher.race.race import Race
-from thresher.race.runner import Attempt, Runner, Trial, seconds_of
+from thresher.race.runner import WIDE_ROWS, Attempt, Runner, Trial, seconds_of
 from thresher.search import Space
 from thresher.solvers import Status
 
@@ -302,7 +302,10 @@ def test_members_of_a_stack_are_fitted_side_by_side():
     assert seconds_of([member] * 3, 100, jobs=1) == 3.0
     assert seconds_of([member] * 3, 100, jobs=2) == 2.0
     wide = runner_with(KernelClassifier(map=ForestFeatures(24, n_jobs=2)), {})
-    assert seconds_of([wide, member], 100, jobs=2) == 2.0
+    # Of few rows, fits side by side; of many, one with threads after the other.
+    assert seconds_of([wide, member], 100, jobs=2) == 1.5
+    alone = wide.again(WIDE_ROWS) + member.again(WIDE_ROWS)
+    assert seconds_of([wide, member], WIDE_ROWS, jobs=2) == pytest.approx(alone)
 
 
 def test_a_forest_grows_into_the_time_that_is_left():

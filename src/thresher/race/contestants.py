@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from thresher.race.runner import WIDE_ROWS
 from thresher.registry import LEARNERS, MAPS, Contestant
 
 __all__ = ["contestants"]
 
 
-_MANY_ROWS = 20_000
-
-
 def contestants(
     task: str, sparse: bool, features: int, seed: int | None = 0, jobs: int | None = None,
-    rows: int = _MANY_ROWS,
+    rows: int = WIDE_ROWS,
 ) -> dict[str, Any]:  # fmt: skip
     """The learners that race, with defaults that suit dense or sparse rows.
 
     ``jobs``: threads of those that can use several well; of few ``rows``, fits side by side keep
     the cores busier.
     """
-    jobs = jobs if rows >= _MANY_ROWS else None
+    jobs = jobs if rows >= WIDE_ROWS else None
     return {
         entry.name: _estimator(learner, entry, task, sparse, seed, jobs)
         for learner, entry in _entries()

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from thresher._clock import ending
 from thresher._threads import LEAVABLE
-from thresher.race.runner import Attempt, Runner, Trial, misses_of
+from thresher.race.runner import WIDE_ROWS, Attempt, Runner, Trial, misses_of
 from thresher.registry import LEARNERS
 
 __all__ = ["Fit", "Fitting", "Stopped"]
@@ -70,12 +70,13 @@ class Fitting:
             self.over.set()
         self.pool.shutdown(wait=problem is None, cancel_futures=True)
 
-    def all(self, fits: Sequence[tuple[Runner, Callable[[], None]]]) -> None:
-        """Wait for fits of runners; those that are wide come one by one, before the others."""
+    def all(self, fits: Sequence[tuple[Runner, Callable[[], None]]], rows: int) -> None:
+        """Wait for fits of runners on so many rows; those that are wide come one by one, before the
+        others."""
         for runner, fit in fits:
-            if runner.is_wide:
+            if runner.is_wide(rows):
                 self.alone(fit)
-        self.finish([self.pool.submit(fit) for runner, fit in fits if not runner.is_wide])
+        self.finish([self.pool.submit(fit) for runner, fit in fits if not runner.is_wide(rows)])
 
     def alone(self, fit: Callable[..., None], *given: Any) -> None:
         """One fit, while no other runs; in a thread too, so that one can leave it."""
@@ -123,6 +124,8 @@ class Fitting:
         started = time.monotonic()
         try:
             model = clone(estimator).set_params(**params)
+            if part.size < WIDE_ROWS and "map__n_jobs" in model.get_params():
+                model.set_params(map__n_jobs=None)
             weight = None if self.weight is None else self.weight[part]
             with ending(lambda: self.over.is_set() or time.monotonic() > until):
                 model.fit(self.X[part], self.y[part], sample_weight=weight)

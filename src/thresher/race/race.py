@@ -62,12 +62,14 @@ _FOR_FOLDS = 0.6  # of the time on all rows, that judging in more folds may take
 _FEW_SETTINGS = 10  # of everyone, on fewer rows than all: the lowest of many losses is luck
 _ONE_OF_MANY = 0.05  # of the time for settings on fewer rows than all: none may need more
 _TOO_LONG = 4.0  # times what is foreseen, after which a fit ends with the next pass
+_OVERDUE = 0.15  # share of the time that is left, for one that takes longer than foreseen
 _UNKNOWN = 0.08  # share of the time after which one of unknown pace does
 _MUCH = 0.5  # of a part's time: who is clearly behind may not ask for more
 _FOR_STARTS, _LEAST_FOR_STARTS = (
     0.5,
     0.08,
 )  # of a part's time, of all time: for other first settings
+_FAIR = 2.0  # times an equal share of the time, which one of many first settings may need
 _BEHIND = 2.0  # who is not in front may ask for time as if fits took so much longer
 
 
@@ -149,7 +151,8 @@ class Race:
         new = [runner for runner in alive if len(runner.trials) == 1]
         self._try_all([(runner, self.proposals.next(runner, rows)) for runner in new], part)
         if not alive or rows == self.train.size:
-            self._judge_in_folds(alive)
+            if self.used == 1:
+                self._judge_in_folds(alive)
             return alive
         assert alive[0].best is not None
         last = _LAST * alive[0].foreseen(alive[0].best.params, self.train.size)
@@ -164,23 +167,28 @@ class Race:
         if settled:
             alive = self._worth_it(alive, part.size, end - started)
         starts = Starts(alive, self.proposals, part.size)
+        threads = self.fits.jobs
 
         def begin(runner: Runner) -> None:
             self._try_in_time(runner, starts.take(runner), part)
 
         def go_on(runner: Runner) -> None:
+            left = until - time.monotonic()
+            fair = _FAIR * left * threads / max(starts.left(alive), 1)
             params = starts.take(runner)
-            if params is not None and time.monotonic() + runner.foreseen(params, part.size) < until:
+            if params is not None and runner.foreseen(params, part.size) < min(left, fair):
                 self._try_in_time(runner, params, part)
 
-        self.fits.all([(runner, partial(begin, runner)) for runner in starts.first()])
+        self.fits.all([(r, partial(begin, r)) for r in starts.first()], part.size)
         if settled:
             alive = self._in_sight([r for r in alive if r.best is not None], part.size, patience)
+            if part.size == self.train.size:  # settings that come later need all folds if good only
+                self._judge_in_folds(alive)
         now, share = time.monotonic(), 1.0 if settled else _FOR_STARTS
         least = now + _LEAST_FOR_STARTS * (self.deadline - now)
         until = max(started + share * (end - started), least)
         others = alive if settled else sorted(alive, key=attrgetter("pace"))
-        self.fits.all([(runner, partial(go_on, runner)) for runner in starts.others(others)])
+        self.fits.all([(r, partial(go_on, r)) for r in starts.others(others)], part.size)
         for runner in alive:
             runner.settle_units()
         return alive
@@ -198,7 +206,8 @@ class Race:
 
     def _try_all(self, tasks: list[tuple[Runner, dict[str, Any] | None]], part: np.ndarray) -> None:
         """Those for which there is time when their turn comes; wide ones by themselves."""
-        self.fits.all([(task[0], partial(self._try_in_time, *task, part)) for task in tasks])
+        fits = [(task[0], partial(self._try_in_time, *task, part)) for task in tasks]
+        self.fits.all(fits, part.size)
 
     def _try_in_time(
         self, runner: Runner, params: dict[str, Any] | None, part: np.ndarray, end: float = math.inf
@@ -213,7 +222,8 @@ class Race:
         if len(runner.trials) > 1:
             foreseen = runner.foreseen(params, part.size)
             # What is learned once for all fits on the same rows is not in the pace on fewer.
-            patient = max(_TOO_LONG * foreseen, longest)
+            late = min(_TOO_LONG * foreseen, _OVERDUE * (self.deadline - now))
+            patient = max(foreseen, late, longest)
             longest = min(self.deadline - now, patient, max(end - now, foreseen))
         attempt = self.fits.attempt(runner, params, part, self.folds.judges(0), now + longest)
         all_rows = part.size == self.train.size
@@ -273,7 +283,7 @@ class Race:
             )
 
         for fold in range(1, self.used):  # fold by fold: everyone has met the same rows at any time
-            self.fits.all([(runner, partial(judge, runner, fold)) for runner in alive])
+            self.fits.all([(r, partial(judge, r, fold)) for r in alive], self.train.size)
         for runner in alive:
             assert runner.top is not None
             runner.keep(runner.top.joined(found[runner.name]))
@@ -286,7 +296,7 @@ class Race:
 
     def _threads(self, runner: Runner) -> int:
         """How many of its fits run side by side."""
-        return 1 if runner.is_wide else self.fits.jobs
+        return 1 if runner.is_wide(self.train.size) else self.fits.jobs
 
     def _explore_to_the_end(self, alive: list[Runner]) -> None:
         """On all rows, or as many as there is time for of who leads without having seen all.
@@ -363,7 +373,7 @@ class Race:
                 if task is None:
                     break
                 most -= 1
-                if task[0].is_wide:
+                if task[0].is_wide(task[2].size):
                     self.fits.finish(running)
                     running = set()
                     self.fits.alone(self._try_in_time, *task, end)

@@ -13,7 +13,9 @@ from thresher._scores import best_class
 from thresher.race.capacity import work
 from thresher.search.records import plain
 
-__all__ = ["Attempt", "Runner", "Trial", "misses_of", "seconds_of"]
+__all__ = ["WIDE_ROWS", "Attempt", "Runner", "Trial", "misses_of", "seconds_of"]
+
+WIDE_ROWS = 20_000  # of fewer, fits side by side keep the cores busier than threads in each fit
 
 
 class Trial(NamedTuple):
@@ -129,10 +131,9 @@ class Runner:
     def best(self) -> Trial | None:
         return None if self.top is None else self.top.trial
 
-    @property
-    def is_wide(self) -> bool:
-        """Whether a fit keeps several threads busy."""
-        return (self.estimator.get_params().get("map__n_jobs") or 1) > 1
+    def is_wide(self, rows: int) -> bool:
+        """Whether a fit on so many rows keeps several threads busy."""
+        return rows >= WIDE_ROWS and (self.estimator.get_params().get("map__n_jobs") or 1) > 1
 
     @property
     def most_rows(self) -> int:
@@ -163,8 +164,8 @@ class Runner:
 def seconds_of(members: Sequence[Runner], rows: int, jobs: int) -> float:
     """For the best settings of all these on so many rows, at most, where ``jobs`` are fitted at a
     time, as a stack learns its members (Graham, 1966); wide ones have all cores to themselves."""
-    wide = sum(runner.again(rows) for runner in members if runner.is_wide)
-    single = [runner.again(rows) for runner in members if not runner.is_wide]
+    wide = sum(runner.again(rows) for runner in members if runner.is_wide(rows))
+    single = [runner.again(rows) for runner in members if not runner.is_wide(rows)]
     share = 1.0 / max(min(jobs, len(single)), 1)
     return wide + share * sum(single) + (1.0 - share) * max(single, default=0.0)
 

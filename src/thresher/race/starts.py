@@ -37,6 +37,11 @@ class Starts:
         """Whose turn it is for those that are left, in the order of the runners."""
         return [runner for runner in runners if runner.trials for _ in self.waiting[runner.name]]
 
+    def left(self, runners: list[Runner]) -> int:
+        """How many settings of these runners nobody has taken yet."""
+        with self.lock:
+            return sum(len(self.waiting[runner.name]) for runner in runners)
+
     def take(self, runner: Runner) -> dict[str, Any] | None:
         """Its next settings: those in the leading units if there are such."""
         with self.lock:
