@@ -12,6 +12,7 @@ from scipy.sparse import csc_matrix, csr_matrix, diags, eye, kron, vstack
 from thresher import ObjectMatching
 from thresher.matchings.assignment import best_assignment, best_few, permutation_matrix, recall
 from thresher.matchings.convex import is_degenerate, soft_match
+from thresher.matchings.copies import matched_copies
 from thresher.matchings.refining import exchanged, refined
 from thresher.matchings.similarities import centred, flattened, of_unit_size, without_diagonal
 from thresher.matchings.sorting import likeness, sort_from, sorted_best, spectral_starts
@@ -168,6 +169,38 @@ def test_points_on_a_circle_are_all_alike(size):
     assert term.value(uniform) <= term.value(best) + 1e-9
     with pytest.warns(UserWarning, match="mean nothing"):
         ObjectMatching(kernel="precomputed").fit(K, K)
+
+
+# ---------------------------------------------------------------- exact copies
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_have_one_match_and_it_is_found(seed):
+    K, _ = kernels(6, 6, seed)
+    order = np.random.default_rng(seed).permutation(6)
+    L = K[np.ix_(order, order)]
+    exact = [p for p in permutations(range(6)) if np.allclose(K, L[np.ix_(p, p)])]
+    assert [tuple(matched_copies(K, L))] == exact
+    found = ObjectMatching(kernel="precomputed").fit(K, L)
+    assert found.n_iter_ == 0
+    assert objective(coupled(K, L), found.probabilities_, 10.0) == pytest.approx(0.0, abs=1e-20)
+    slow = ObjectMatching(kernel="precomputed").fit(K, L, seeds=[(0, int(order.argmin()))])
+    assert slow.n_iter_ > 0
+    assert np.array_equal(slow.match_, found.match_)
+
+
+def test_what_is_no_copy_or_has_a_symmetry_is_left_to_the_solver():
+    K, L = kernels(6, 6)
+    assert matched_copies(K, L) is None
+    assert matched_copies(K, K[:5, :5]) is None
+    twins = np.r_[0, 0, 1:6]
+    assert matched_copies(K[np.ix_(twins, twins)], K[np.ix_(twins, twins)]) is None
+    same_sums = K.copy()
+    for i, j, step in ((0, 1, 0.1), (1, 2, -0.1), (2, 3, 0.1), (3, 0, -0.1)):
+        same_sums[i, j] += step
+        same_sums[j, i] += step
+    np.testing.assert_allclose(same_sums.sum(axis=1), K.sum(axis=1))
+    assert matched_copies(K, same_sums) is None
 
 
 # ---------------------------------------------------------------- assignments
