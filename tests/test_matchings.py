@@ -14,7 +14,13 @@ from thresher.matchings.assignment import best_assignment, best_few, permutation
 from thresher.matchings.convex import is_degenerate, soft_match
 from thresher.matchings.copies import matched_copies
 from thresher.matchings.refining import exchanged, refined
-from thresher.matchings.similarities import centred, flattened, of_unit_size, without_diagonal
+from thresher.matchings.similarities import (
+    centred,
+    evened,
+    flattened,
+    of_unit_size,
+    without_diagonal,
+)
 from thresher.matchings.sorting import likeness, sort_from, sorted_best, spectral_starts
 from thresher.matchings.spectra import Coupling, Spectrum
 from thresher.matchings.stochastic import nearest_stochastic
@@ -274,6 +280,23 @@ def test_the_pull_decides_where_the_kernels_say_nothing():
     assert refined(np.eye(4), np.eye(4), P, -100.0 * P).tolist() != [2, 0, 3, 1]
 
 
+def test_what_comes_second_counts_in_evened_kernels():
+    """Noise in the direction of largest spread hides which partners are right, but not evened."""
+    rng = np.random.default_rng(0)
+    loud, quiet = rng.normal(size=(80, 1)), rng.normal(size=(80, 4))
+    X = np.hstack([5.0 * loud, quiet])
+    Y = np.hstack([5.0 * loud + rng.normal(size=(80, 1)), quiet + 0.1 * rng.normal(size=(80, 4))])
+    K, L = X @ X.T, Y @ Y.T
+    truth = np.arange(80)
+    plain, even = (
+        sort_from(without_diagonal(A), without_diagonal(B), np.eye(80))
+        for A, B in ((centred(K), centred(L)), (evened(K), evened(L)))
+    )
+    assert np.mean(even.match == truth) > 0.9 > np.mean(plain.match == truth) + 0.1
+    P = np.full((80, 80), 0.01) + np.eye(80) * 0.1
+    assert np.mean(refined(K, L, P) == truth) > 0.9
+
+
 def test_short_lists_and_recall():
     scores = np.array([[0.2, 0.5, 0.3], [0.9, 0.0, 0.1]])
     assert best_few(scores, 2).tolist() == [[1, 2], [0, 2]]
@@ -289,6 +312,9 @@ def test_kernels_are_made_comparable():
     H = np.eye(6) - 1 / 6
     np.testing.assert_allclose(centred(K), H @ K @ H, atol=1e-12)
     np.testing.assert_allclose(of_unit_size(7.0 * K), K, atol=1e-12)
+    C, c = H @ K @ H, np.trace(H @ K @ H) / 6
+    np.testing.assert_allclose(evened(K), C @ np.linalg.inv(C + c * np.eye(6)), atol=1e-12)
+    assert not evened(np.ones((3, 3))).any()
     hollow = without_diagonal(K)
     assert not np.diag(hollow).any()
     np.testing.assert_allclose(of_unit_size(3.0 * hollow), of_unit_size(hollow))

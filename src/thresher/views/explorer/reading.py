@@ -34,6 +34,7 @@ def read_table(batches: Iterable[pa.RecordBatch], memory: int) -> Read:
             stride, kept, size = 2 * stride, parts[0].num_rows, parts[0].nbytes
     if not kept:
         raise DataError("the data has no rows to look at")
+    pa.default_memory_pool().release_unused()  # what readers held is as large as the table
     return Read(_joined(parts), stride, n_rows)
 
 
