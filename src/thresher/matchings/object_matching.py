@@ -62,8 +62,9 @@ class ObjectMatching(BaseEstimator):
         warning.  "sorting" always centres.
     refine : bool, default=True
         Whether kernelized sorting, on centred kernels without their diagonals and with a weak pull
-        to the soft matches, goes on from the convex optimum, and then exchanges of partners.  The
-        soft matches stay as they are.
+        to the soft matches, goes on from the convex optimum, and then exchanges of partners; and
+        from there both again with evened kernels, for sets of one size.  The soft matches stay as
+        they are.
     power : float or None, default=None
         KS-p: entries of the kernels to this power, rows of length one, and their inner products.
     starts : int, default=10
