@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import webbrowser
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -127,7 +126,7 @@ def check_outlets(html: str | Path | None, png: str | Path | None, port: int) ->
     for path in (html, png):
         if path is not None and not Path(path).absolute().parent.is_dir():
             folder = Path(path).absolute().parent
-            raise FileNotFoundError(errno.ENOENT, f"could not write {path}: no folder {folder}")
+            raise FileNotFoundError(f"could not write {path}: no folder {folder}")
     if png is not None:
         picture_kind(png)
     if html is None and png is None:

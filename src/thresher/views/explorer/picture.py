@@ -87,7 +87,7 @@ def draw_picture(session: Session, axes: Any = None) -> Any:
     n = session.order.size
     place = {"aspect": "auto", "interpolation": "nearest"}
     axes.imshow(map_colours(session), extent=(-0.5, len(names) - 0.5, n, 0), **place)
-    ticks = list(enumerate(names)) if len(names) <= _MOST_NAMES else []
+    ticks: list[tuple[float, str]] = list(enumerate(names)) if len(names) <= _MOST_NAMES else []
     left, width = -0.5, max(_STRIP_SHARE * len(names), 0.1)
     level = session.pyramid.level_of(_MOST_ROWS)
     for number, side in enumerate(session.sides):
