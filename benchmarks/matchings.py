@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 import time
 import warnings
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from reproduction import data
-from reproduction.matchings import Pair, documents, halves, shuffled
+from reproduction.matchings import Pair, by_length, documents, halves, shuffled, texts
 from scipy.optimize import quadratic_assignment
 
 from benchmarks.measure import busy, seconds, table, verdict
@@ -53,24 +55,46 @@ def run(sizes: tuple[int, ...] = SIZES, large: tuple[int, ...] = (LARGE, BEYOND)
     if data.available("parallel_docs"):
         for corpus, one, other in LANGUAGES:
             pairs[f"{corpus} {one}-{other}"] = documents(corpus, one, other, 0)
+    parts = [
+        (__doc__ or "").strip(), busy(), _compared(pairs),
+        table(["by default", "right", "CPU", "under a minute"], [_large(m) for m in large]),
+        _layouts(),
+    ]  # fmt: skip
+    return "\n\n".join(parts)
+
+
+def languages(*corpora: str) -> str:
+    """All pairs of languages; ``python -m benchmarks.matchings europarl libreoffice_help``.
+
+    Without entropic Gromov-Wasserstein, which takes 2 to 15 seconds a pair.
+    """
+    parts: list[str] = []
+    for corpus in corpora:
+        names = sorted(texts(corpus))
+        pairs = {f"{corpus} {one}-{other}": documents(corpus, one, other, 0)
+                 for one, other in combinations(names, 2)}  # fmt: skip
+        lengths = [by_length(corpus, *pair) for pair in combinations(names, 2)]
+        by_rank = f"{min(lengths)} to {max(lengths)} right, {np.mean(lengths):.1f} on average"
+        parts += [_compared(pairs, ("entropic GW",)),
+                  f"Paired by the rank of their lengths: {by_rank}."]  # fmt: skip
+    return "\n\n".join(parts)
+
+
+def _compared(pairs: dict[str, Pair], without: tuple[str, ...] = ()) -> str:
     lines, lost, slower = [], [], []
     for name, pair in pairs.items():
-        found = {method: _timed(call, pair) for method, call in _methods(pair, name).items()}
+        found = {method: _timed(call, pair) for method, call in _methods(pair, name).items()
+                 if method not in without}  # fmt: skip
         lines.append([name, *(_cell(found.get(method)) for method in METHODS)])
         if found[DEFAULT][0] < max(right for m, (right, _) in found.items() if m not in OURS):
             lost.append(name)
         if found[DEFAULT][1] > found["FAQ"][1]:
             slower.append(name)
-    parts = [
-        (__doc__ or "").strip(),
-        busy(),
-        table(["right pairs (CPU)", *METHODS], lines),
+    told = (
         f"A peer finds more than the default ({DEFAULT}): {', '.join(lost) or 'nowhere'}.  "
-        f"FAQ is faster: {', '.join(slower) or 'nowhere'}.",
-        table(["by default", "right", "CPU", "under a minute"], [_large(m) for m in large]),
-        _layouts(),
-    ]
-    return "\n\n".join(parts)
+        f"FAQ is faster: {', '.join(slower) or 'nowhere'}."
+    )
+    return f"{table(['right pairs (CPU)', *METHODS], lines)}\n\n{told}"
 
 
 def _large(m: int) -> list[object]:
@@ -213,4 +237,4 @@ def _gromov(solve: Callable[..., np.ndarray]) -> Method:
 
 
 if __name__ == "__main__":
-    print(run())
+    print(languages(*sys.argv[1:]) if sys.argv[1:] else run())

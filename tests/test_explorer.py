@@ -20,11 +20,11 @@ from thresher.views.explorer.codes import MISSING, OTHER, code_column, code_numb
 from thresher.views.explorer.colours import colour_tables
 from thresher.views.explorer.explore import open_session
 from thresher.views.explorer.page import write_page
-from thresher.views.explorer.picture import map_colours, write_picture
+from thresher.views.explorer.picture import draw_picture, map_colours, write_picture
 from thresher.views.explorer.pyramid import build_pyramid
 from thresher.views.explorer.reading import read_table
 from thresher.views.explorer.selection import differences, labels, rows_of
-from thresher.views.explorer.session import Session
+from thresher.views.explorer.session import Session, shown_classes
 from thresher.views.explorer.window import Window, cut_out
 
 
@@ -349,6 +349,30 @@ def test_a_picture_has_the_colours_of_the_cells(session, tmp_path):
         write_picture(session, tmp_path / "map.exe")
 
 
+def test_a_picture_shows_what_is_beside_the_map():
+    pytest.importorskip("matplotlib")
+    session = Session(table_of(300), "label", scores=np.linspace(0.0, 1.0, 300))
+    axes = draw_picture(session)
+    names = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert names[-2:] == ["label", "score"]
+    _, shares, means = (image.get_array() for image in axes.images)
+    assert shares.shape[:2] == means.shape[:2] == (300, 24)
+    codes = session.target.codes[session.order]
+    classes = colour_tables()["category"][np.where(codes == MISSING, 0, codes)]
+    np.testing.assert_array_equal(shares[codes != MISSING, 0], classes[codes != MISSING])
+    colours = colour_tables()["number"][session.scores.codes[session.order]]
+    np.testing.assert_array_equal(means[:, 0], colours)
+    words = [text.get_text() for text in axes.figure.legends[0].get_texts()]
+    assert words == [f"label: {value}" for value in session.target.values]
+
+
+def test_of_many_classes_the_last_colour_is_for_all_others():
+    words = code_column("c", pa.chunked_array([[str(k % 9) for k in range(90)]]))
+    assert shown_classes(words) == [*map(str, range(7)), "(other)"]
+    eight = code_column("c", pa.chunked_array([[str(k % 8) for k in range(80)]]))
+    assert shown_classes(eight) == [*map(str, range(8))]
+
+
 def test_colours_of_codes_can_be_told_apart():
     for kind, table in colour_tables().items():
         assert table.shape == (256, 3)
@@ -433,6 +457,8 @@ def test_scores_of_a_model_stand_beside_the_map(thresher, csv, tmp_path):
         (("--target", "nothing"), 3, "nothing"),
         (("--port", "70000", "--no-browser"), 5, "port must be"),
         (("--png", "map.exe"), 5, "a picture ends in"),
+        (("--png", "no/such/folder/map.png"), 3, "no folder"),
+        (("--html", "no/such/folder/page.html"), 3, "no folder"),
     ],
 )
 def test_wrong_commands_are_answered(thresher, csv, words, code, said):

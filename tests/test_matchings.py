@@ -12,8 +12,15 @@ from scipy.sparse import csc_matrix, csr_matrix, diags, eye, kron, vstack
 from thresher import ObjectMatching
 from thresher.matchings.assignment import best_assignment, best_few, permutation_matrix, recall
 from thresher.matchings.convex import is_degenerate, soft_match
+from thresher.matchings.copies import matched_copies
 from thresher.matchings.refining import exchanged, refined
-from thresher.matchings.similarities import centred, flattened, of_unit_size, without_diagonal
+from thresher.matchings.similarities import (
+    centred,
+    evened,
+    flattened,
+    of_unit_size,
+    without_diagonal,
+)
 from thresher.matchings.sorting import likeness, sort_from, sorted_best, spectral_starts
 from thresher.matchings.spectra import Coupling, Spectrum
 from thresher.matchings.stochastic import nearest_stochastic
@@ -170,6 +177,38 @@ def test_points_on_a_circle_are_all_alike(size):
         ObjectMatching(kernel="precomputed").fit(K, K)
 
 
+# ---------------------------------------------------------------- exact copies
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_have_one_match_and_it_is_found(seed):
+    K, _ = kernels(6, 6, seed)
+    order = np.random.default_rng(seed).permutation(6)
+    L = K[np.ix_(order, order)]
+    exact = [p for p in permutations(range(6)) if np.allclose(K, L[np.ix_(p, p)])]
+    assert [tuple(matched_copies(K, L))] == exact
+    found = ObjectMatching(kernel="precomputed").fit(K, L)
+    assert found.n_iter_ == 0
+    assert objective(coupled(K, L), found.probabilities_, 10.0) == pytest.approx(0.0, abs=1e-20)
+    slow = ObjectMatching(kernel="precomputed").fit(K, L, seeds=[(0, int(order.argmin()))])
+    assert slow.n_iter_ > 0
+    assert np.array_equal(slow.match_, found.match_)
+
+
+def test_what_is_no_copy_or_has_a_symmetry_is_left_to_the_solver():
+    K, L = kernels(6, 6)
+    assert matched_copies(K, L) is None
+    assert matched_copies(K, K[:5, :5]) is None
+    twins = np.r_[0, 0, 1:6]
+    assert matched_copies(K[np.ix_(twins, twins)], K[np.ix_(twins, twins)]) is None
+    same_sums = K.copy()
+    for i, j, step in ((0, 1, 0.1), (1, 2, -0.1), (2, 3, 0.1), (3, 0, -0.1)):
+        same_sums[i, j] += step
+        same_sums[j, i] += step
+    np.testing.assert_allclose(same_sums.sum(axis=1), K.sum(axis=1))
+    assert matched_copies(K, same_sums) is None
+
+
 # ---------------------------------------------------------------- assignments
 
 
@@ -241,6 +280,23 @@ def test_the_pull_decides_where_the_kernels_say_nothing():
     assert refined(np.eye(4), np.eye(4), P, -100.0 * P).tolist() != [2, 0, 3, 1]
 
 
+def test_what_comes_second_counts_in_evened_kernels():
+    """Noise in the direction of largest spread hides which partners are right, but not evened."""
+    rng = np.random.default_rng(0)
+    loud, quiet = rng.normal(size=(80, 1)), rng.normal(size=(80, 4))
+    X = np.hstack([5.0 * loud, quiet])
+    Y = np.hstack([5.0 * loud + rng.normal(size=(80, 1)), quiet + 0.1 * rng.normal(size=(80, 4))])
+    K, L = X @ X.T, Y @ Y.T
+    truth = np.arange(80)
+    plain, even = (
+        sort_from(without_diagonal(A), without_diagonal(B), np.eye(80))
+        for A, B in ((centred(K), centred(L)), (evened(K), evened(L)))
+    )
+    assert np.mean(even.match == truth) > 0.9 > np.mean(plain.match == truth) + 0.1
+    P = np.full((80, 80), 0.01) + np.eye(80) * 0.1
+    assert np.mean(refined(K, L, P) == truth) > 0.9
+
+
 def test_short_lists_and_recall():
     scores = np.array([[0.2, 0.5, 0.3], [0.9, 0.0, 0.1]])
     assert best_few(scores, 2).tolist() == [[1, 2], [0, 2]]
@@ -256,6 +312,9 @@ def test_kernels_are_made_comparable():
     H = np.eye(6) - 1 / 6
     np.testing.assert_allclose(centred(K), H @ K @ H, atol=1e-12)
     np.testing.assert_allclose(of_unit_size(7.0 * K), K, atol=1e-12)
+    C, c = H @ K @ H, np.trace(H @ K @ H) / 6
+    np.testing.assert_allclose(evened(K), C @ np.linalg.inv(C + c * np.eye(6)), atol=1e-12)
+    assert not evened(np.ones((3, 3))).any()
     hollow = without_diagonal(K)
     assert not np.diag(hollow).any()
     np.testing.assert_allclose(of_unit_size(3.0 * hollow), of_unit_size(hollow))

@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from thresher import ColumnOrdering, RowOrdering, open_data
 from thresher.orderings import figure_of_merit, path_length
+from thresher.orderings.arranged import Arranged, RowBlocks
 from thresher.orderings.coding import column_entropies, step_scales
 from thresher.orderings.em import Columns, em_iterates, policy_keeps
 from thresher.orderings.improve import improve, neighbour_distances
@@ -151,6 +152,50 @@ def test_duplicates_are_no_trouble(n):
     three = np.repeat(np.eye(3), 50, axis=0)[np.random.default_rng(0).permutation(150)]
     order = short_path(three, PathSearch(EUCLIDEAN, 1.0))
     assert path_length(three, order) == pytest.approx(2 * np.sqrt(2))
+
+
+@given(st.permutations(range(12)), st.permutations(range(12)))
+def test_rows_are_put_in_order_in_place(first, second):
+    X = np.arange(24, dtype=np.float32).reshape(12, 2)
+    rows = Arranged(X.copy())
+    rows.arrange(np.array(first))
+    np.testing.assert_array_equal(rows.numbers, first)
+    np.testing.assert_array_equal(rows.X, X[first])
+    rows.by_number(np.array(second))
+    np.testing.assert_array_equal(rows.numbers, second)
+    np.testing.assert_array_equal(rows.X, X[second])
+
+
+@pytest.mark.parametrize("layout", ["few columns", "very many", "sparse"])
+@pytest.mark.parametrize("last", [0, 1, None])
+def test_rows_are_kept_along_the_path_wherever_a_fit_ends(layout, last):
+    X = np.random.default_rng(4).standard_normal((300, 600 if layout == "very many" else 4))
+    X = sparse.csr_matrix(np.where(X > 0.5, X, 0.0)) if layout == "sparse" else X
+    ordering = RowOrdering(max_iter=1, random_state=0, callbacks=[lambda e: e.stage == last])
+    ordering.fit(X)
+    np.testing.assert_array_equal(np.sort(ordering.order_), np.arange(300))
+    scaled = ordering.columns_.scaled(X, ordering.weights_)[ordering.order_]
+    assert abs(ordering.rows_ - scaled).max() == 0.0
+
+
+class _Blocks(RowBlocks):
+    def __init__(self, X):
+        self.shape, self._X = X.shape, X
+
+    def __getitem__(self, key):
+        return self._X[key].copy()
+
+
+def test_rows_that_come_block_by_block_have_the_order_of_the_whole():
+    X = waveform(3000, np.random.default_rng(5), noise=400)[0].astype(np.float32)
+    X[::7, 3] = np.nan
+    settings = {"random_state": 0, "effort": 0.0, "sample": 500, "max_iter": 2}
+    whole = RowOrdering(**settings).fit(X)
+    ordering = RowOrdering(**settings).fit(_Blocks(X))
+    np.testing.assert_array_equal(ordering.order_, whole.order_)
+    np.testing.assert_array_equal(ordering.weights_, whole.weights_)
+    assert ordering.entropy_ == whole.entropy_
+    assert ordering.n_features_in_ == X.shape[1]
 
 
 @pytest.mark.parametrize("metric", [EUCLIDEAN, MANHATTAN])

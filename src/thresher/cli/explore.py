@@ -9,7 +9,7 @@ from thresher.cli import show
 from thresher.cli.plugins import load_plugins
 from thresher.orderings.row_ordering import RowOrdering
 from thresher.training import load_model
-from thresher.views.explorer.explore import open_session, serve
+from thresher.views.explorer.explore import check_outlets, open_session, serve
 from thresher.views.explorer.page import write_page
 from thresher.views.explorer.picture import write_picture
 from thresher.views.explorer.session import Session
@@ -22,6 +22,7 @@ def explore(
     html: Path | None, png: Path | None, port: int, browser: bool, memory: int, seed: int,
     reading: dict[str, Any], plugins: list[Path], as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
+    check_outlets(html, png, port)
     with show.Live(quiet or as_json) as live:
         known = None if model is None else load_model(model, load_plugins(plugins))
         ordering = RowOrdering(random_state=seed, n_jobs=-1)

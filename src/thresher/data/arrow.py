@@ -25,6 +25,7 @@ from thresher.data.wishes import Wishes
 __all__ = ["ArrowSource", "ParquetSource", "TableSource"]
 
 _BROKEN = (pa.ArrowException, OSError)
+_READ_AHEAD = 1 << 18  # bytes of a column of a Parquet file
 _DECODED_TOGETHER = 4  # blocks of a Parquet file
 
 
@@ -199,7 +200,10 @@ class ParquetSource(_TableFiles):
     def _reader(self, file: Any) -> Any:
         import pyarrow.parquet as pq
 
-        return pq.ParquetFile(file)
+        if not isinstance(file, str):
+            return pq.ParquetFile(file)
+        # Not a row group in memory at a time, which may be the whole file: it would be there twice.
+        return pq.ParquetFile(file, pre_buffer=False, buffer_size=_READ_AHEAD)
 
     def _unit_rows(self, file: Any) -> list[int]:
         meta = file.metadata

@@ -12,7 +12,7 @@ the optimum, and says nothing (``is_degenerate``).
 *Solver.*  Alternating directions (ADMM): a proximal step of the first term, exact since the term
 is diagonal in the kernels' eigenvectors (``spectra.py``), and one of all the rest, exact too
 (``stochastic.py``).  The splitting is a preconditioner that gradient steps do not have: on 320
-halves of images 60 steps give 241 right pairs, and 400 steps of Frank-Wolfe 219.
+halves of images 60 steps give 239 right pairs, and 400 steps of Frank-Wolfe 219.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from thresher.kernels.gram import gram
 from thresher.kernels.width import resolve_kernel
 from thresher.matchings.assignment import best_assignment, best_few, permutation_matrix, recall
 from thresher.matchings.convex import is_degenerate, soft_match
+from thresher.matchings.copies import matched_copies
 from thresher.matchings.refining import refined
 from thresher.matchings.similarities import (
     around_zero,
@@ -61,8 +62,9 @@ class ObjectMatching(BaseEstimator):
         warning.  "sorting" always centres.
     refine : bool, default=True
         Whether kernelized sorting, on centred kernels without their diagonals and with a weak pull
-        to the soft matches, goes on from the convex optimum, and then exchanges of partners.  The
-        soft matches stay as they are.
+        to the soft matches, goes on from the convex optimum, and then exchanges of partners; and
+        from there both again with evened kernels, for sets of one size.  The soft matches stay as
+        they are.
     power : float or None, default=None
         KS-p: entries of the kernels to this power, rows of length one, and their inner products.
     starts : int, default=10
@@ -90,7 +92,8 @@ class ObjectMatching(BaseEstimator):
     alignment_ : float
         Cosine between the centred kernels, matched: 1 for exact copies.
     n_iter_ : int
-        Steps of the convex solver, or assignments of the best start.
+        Steps of the convex solver, or assignments of the best start; 0 where the sets are exact
+        copies, which needs neither.
     n_features_in_ : int
 
     Examples
@@ -184,6 +187,11 @@ class ObjectMatching(BaseEstimator):
                 "uncentred kernels (centre=False), others, or seeds",
                 stacklevel=3,
             )
+        copies = matched_copies(K, L) if not known.size else None
+        if copies is not None:
+            self.n_iter_, self.match_ = 0, copies
+            self.probabilities_ = permutation_matrix(copies, L.shape[0], given)
+            return
         if self.tol >= _SINGLE_FROM:
             K, L = K.astype(np.float32, copy=False), L.astype(np.float32, copy=False)
         allowed = _allowed(known, K.shape[0], L.shape[0]) if known.size else None

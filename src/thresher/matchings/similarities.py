@@ -1,10 +1,12 @@
-"""Kernel matrices of two sets, made comparable: scaled, centred, without diagonal, flattened."""
+"""Kernel matrices of two sets, made comparable: scaled, centred, evened, without diagonal."""
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["around_zero", "centred", "flattened", "of_unit_size", "without_diagonal"]
+__all__ = [
+    "around_zero", "centred", "evened", "flattened", "of_unit_size", "without_diagonal",
+]  # fmt: skip
 
 
 def of_unit_size(K: np.ndarray) -> np.ndarray:
@@ -29,6 +31,14 @@ def around_zero(K: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if K.shape == L.shape:
         return centred(K), centred(L)
     return K - K.mean(), L - L.mean()
+
+
+def evened(K: np.ndarray) -> np.ndarray:
+    """K (K + c)^-1 of the centred kernel, c its mean eigenvalue; negative ones count as zero."""
+    values, vectors = np.linalg.eigh(centred(K))
+    values = np.maximum(values, 0.0)
+    size = float(values.mean())
+    return (vectors * (values / (values + size))) @ vectors.T if size > 0.0 else np.zeros_like(K)
 
 
 def without_diagonal(K: np.ndarray) -> np.ndarray:

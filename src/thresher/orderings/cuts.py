@@ -106,8 +106,9 @@ def cut_dummy(
     if n < 3 or dummies == 0:
         return order, _labels(order, np.arange(1, n_clusters))
     with ThreadPoolExecutor(1) as pool:
-        coordinates = coordinates_of(X[order], random_state)
-        points, near, far = neighbour_lists(X, order, coordinates, EUCLIDEAN, 1, pool)
+        rows = X[order]
+        coordinates = coordinates_of(rows, random_state)
+        points, near, far = neighbour_lists(rows, coordinates, EUCLIDEAN, 1, pool)
     places = np.arange(n, dtype=np.int64)
     near = np.concatenate([near, np.zeros((dummies, near.shape[1]), np.int32)])
     far = np.concatenate([far, np.full((dummies, near.shape[1]), np.inf, np.float32)])

@@ -25,12 +25,14 @@ from typing import Any
 import numpy as np
 
 from thresher._random import generator
+from thresher.orderings.arranged import Arranged
 from thresher.orderings.improve import improve
 from thresher.orderings.neighbours import banded_neighbours, nearest_first, tree_neighbours
 from thresher.orderings.points import Points, as_points
 from thresher.orderings.tour import cell_orders, default_levels
 
-__all__ = ["PathSearch", "coordinates_of", "default_effort", "neighbour_lists", "short_path"]
+__all__ = ["PathSearch", "coordinates_of", "default_effort", "neighbour_lists", "path_in_place",
+           "short_path"]  # fmt: skip
 
 _NEIGHBOURS, _CANDIDATES = 8, 16
 _FEW_COLUMNS = 6  # for which a k-d tree finds exact neighbours quickly
@@ -59,26 +61,30 @@ class PathSearch:
 
     def stages(self, X: Any) -> Iterator[np.ndarray]:
         """Orders of the rows of an array or a CSR matrix, each better than the one before."""
-        with ThreadPoolExecutor(self.threads) as pool:
-            yield from self._stages(X, pool)
+        return self.stages_in_place(Arranged(_own(X)))
 
-    def _stages(self, X: Any, pool: Executor) -> Iterator[np.ndarray]:
-        n = X.shape[0]
-        index = np.arange(n)
-        coordinates = coordinates_of(X, self.seed)
-        levels = self.levels or default_levels(n)
-        order = index
+    def stages_in_place(self, rows: Arranged) -> Iterator[np.ndarray]:
+        """The same; rows are moved on the way."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            yield from self._stages(rows, pool)
+
+    def _stages(self, rows: Arranged, pool: Executor) -> Iterator[np.ndarray]:
+        n = rows.numbers.size
+        drawn = Arranged(_sketch(rows.X, self.seed)) if _is_wide(rows.X) else rows
+        levels, order = self.levels or default_levels(n), rows.numbers
         for order in cell_orders(
-            coordinates, index, self.metric, levels, self.small_effort, self.seed, pool
+            drawn.X, drawn.numbers, self.metric, levels, self.small_effort, self.seed, pool
         ):
-            yield index[order]
+            yield drawn.numbers[order]
         if self.effort is None or n < 3:
             return
-        index, coordinates = index[order], coordinates[order]
-        points, near, far = neighbour_lists(X, index, coordinates, self.metric, self.threads, pool)
+        drawn.arrange(order)
+        if drawn is not rows:
+            rows.arrange(drawn.numbers)
+        points, near, far = neighbour_lists(rows.X, drawn.X, self.metric, self.threads, pool)
         tour = np.arange(n, dtype=np.int32)
         for _ in self._rounds(points, near, far, tour, pool):
-            yield index[tour]
+            yield rows.numbers[tour]
 
     def _rounds(
         self, points: Any, near: np.ndarray, far: np.ndarray, tour: np.ndarray, pool: Executor
@@ -109,15 +115,14 @@ class PathSearch:
 
 
 def neighbour_lists(
-    X: Any, order: np.ndarray, coordinates: np.ndarray, metric: int, threads: int, pool: Executor
+    X: Any, coordinates: np.ndarray, metric: int, threads: int, pool: Executor
 ) -> tuple[Points, np.ndarray, np.ndarray]:
-    """The rows in an order as points, their neighbours by number in it, and the distances to these.
+    """Rows that are in an order as points, their neighbours by place in it, and how far these are.
 
-    ``coordinates`` are those of the ordered rows, or of their sketch.
+    ``coordinates`` are those of the rows, or of their sketch.
     """
-    is_sketch = hasattr(X, "indptr") or coordinates.shape[1] != X.shape[1]
-    points = as_points(X[order] if is_sketch else coordinates, metric)
-    k = _CANDIDATES if is_sketch else _NEIGHBOURS
+    points = as_points(X, metric)
+    k = _CANDIDATES if _is_wide(X) else _NEIGHBOURS
     if coordinates.shape[1] <= _FEW_COLUMNS:
         near = tree_neighbours(coordinates, metric, k, threads)
     else:
@@ -131,18 +136,32 @@ def _edges(n: int, shifted: bool) -> list[int]:
     return [0, *inner, n]
 
 
+def _is_wide(X: Any) -> bool:
+    """Whether rows are divided into cells by their sketch."""
+    return hasattr(X, "indptr") or X.shape[1] > _WIDE
+
+
 def coordinates_of(X: Any, seed: int) -> np.ndarray:
-    """A copy of the rows in single precision, or of their sketch."""
+    """A copy of the rows in single precision, or their sketch."""
+    return _sketch(X, seed) if _is_wide(X) else _own(X)
+
+
+def _sketch(X: Any, seed: int) -> np.ndarray:
+    """Products of the rows with random signs, which keep distances roughly."""
     n, d = X.shape
-    if not hasattr(X, "indptr") and d <= _WIDE:
-        return np.array(X, dtype=np.float32, order="C")
     out = np.zeros((n, _SKETCH), np.float32)
     for start in range(0, d, 1 << 14):  # the signs of some columns at a time
         part = X[:, start : start + (1 << 14)]
         shape = (part.shape[1], _SKETCH)
         signs = generator(seed, 22, start).integers(0, 2, shape, np.int8) * np.float32(2) - 1
         out += np.asarray(part @ signs, dtype=np.float32)
-    return out / np.float32(np.sqrt(_SKETCH))
+    out /= np.float32(np.sqrt(_SKETCH))
+    return out
+
+
+def _own(X: Any) -> Any:
+    """A copy in single precision that may be put in order in place; CSR matrices never are."""
+    return X if hasattr(X, "indptr") else np.array(X, dtype=np.float32, order="C")
 
 
 def default_effort(n: int, d: int) -> float:
@@ -161,8 +180,24 @@ def short_path(
 
     If it returns True the order that it has just seen is the answer.
     """
-    order = np.arange(X.shape[0])
-    for order in search.stages(X):
+    return _last_stage(Arranged(_own(X)), search, on_stage)
+
+
+def path_in_place(
+    X: Any, search: PathSearch, on_stage: Callable[[np.ndarray], bool | None] | None = None
+) -> tuple[np.ndarray, Any]:
+    """The same, and the rows along the path; an array in float32 and C order is put in it."""
+    rows = Arranged(X)
+    order = _last_stage(rows, search, on_stage)
+    rows.by_number(order)
+    return order, rows.X
+
+
+def _last_stage(
+    rows: Arranged, search: PathSearch, on_stage: Callable[[np.ndarray], bool | None] | None
+) -> np.ndarray:
+    order = rows.numbers
+    for order in search.stages_in_place(rows):
         if on_stage is not None and on_stage(order):
             break
     return order

@@ -16,10 +16,11 @@ from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.data.dataset import DataSet
 from thresher.kernels.matrices import canonical
+from thresher.orderings.arranged import RowBlocks
 from thresher.orderings.baselines import BASELINES, baseline
 from thresher.orderings.coding import GAUSSIAN, LAPLACIAN, RESIDUALS
 from thresher.orderings.em import POLICIES, Columns, Iterate, em_iterates, entropy
-from thresher.orderings.path import PathSearch, default_effort, short_path
+from thresher.orderings.path import PathSearch, default_effort, path_in_place
 from thresher.orderings.placing import positions
 from thresher.orderings.points import MANHATTAN, METRICS
 
@@ -186,7 +187,10 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     # ------------------------------------------------------------ fitting
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Order the rows of an array, a frame, a sparse matrix or a data set; ``y`` is not used."""
+        """Order the rows of an array, a frame, a sparse matrix or a data set; ``y`` is not used.
+
+        Beside these rows it takes one copy of them in single precision, which ``rows_`` keeps.
+        """
         self._check_options()
         X = self._checked(X, reset=True)
         started, seed = time.perf_counter(), seed_from(self.random_state)
@@ -196,11 +200,9 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         start = np.where(columns.spread > 0.0, 1.0, 0.0) if scales else columns.spread
         orders = (1 if is_sparse else _ORDERS) if self.max_iter is None else self.max_iter
         weights = self._learned_weights(X, columns, start, orders - 1, seed, started)
-        rows = columns.scaled(X, weights)
-        self.order_ = self._ordered(rows, seed, started)
+        self.order_, self.rows_ = self._ordered(columns.scaled(X, weights), seed, started)
         self.weights_, self.columns_ = weights, columns
         self.entropy_ = entropy(X, self.order_, columns, weights > 0.0, self.residual)
-        self.rows_ = rows[self.order_]
         self.n_iter_ = len(self.history_) + 1
         self._n_features_out = 1
         return self
@@ -213,7 +215,7 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             X = X[np.sort(generator(seed, 26).choice(X.shape[0], self.sample, False))]
 
         def path(rows: Any, t: int) -> np.ndarray:
-            return short_path(rows, self._search(None, _ROUGH, seed + t))
+            return path_in_place(rows, self._search(None, _ROUGH, seed + t))[0]
 
         def tell(iterate: Iterate) -> None:
             if self.verbose:
@@ -229,8 +231,8 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return start
         return min(found, key=lambda iterate: iterate.entropy).weights
 
-    def _ordered(self, rows: Any, seed: int, started: float) -> np.ndarray:
-        """The rows in order, by the method that was asked for."""
+    def _ordered(self, rows: Any, seed: int, started: float) -> tuple[np.ndarray, Any]:
+        """The order by the method that was asked for, and the rows, which may be moved, in it."""
         stage = -1
 
         def tell(order: np.ndarray) -> bool:
@@ -241,11 +243,12 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return any(answer is True for answer in answers)
 
         if rows.shape[1] == 0:
-            return np.arange(rows.shape[0])
+            return np.arange(rows.shape[0]), rows
         if self.method != "tsp":
-            return baseline(self.method, rows, seed)
+            order = baseline(self.method, rows, seed)
+            return order, rows[order]
         effort = default_effort(*rows.shape) if self.effort == "auto" else self.effort
-        return short_path(rows, self._search(effort, self.levels, seed), tell)
+        return path_in_place(rows, self._search(effort, self.levels, seed), tell)
 
     def _search(self, effort: float | None, levels: int | None, seed: int) -> PathSearch:
         metric = MANHATTAN if self.residual == LAPLACIAN else METRICS[self.metric]
@@ -273,6 +276,9 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             raise ValueError(f"effort must be a number from 0, 'auto' or None, got {self.effort!r}")
 
     def _checked(self, X: Any, reset: bool) -> Any:
+        if isinstance(X, RowBlocks):
+            self.n_features_in_ = X.shape[1]
+            return X
         if isinstance(X, DataSet):
             X = next(X.chunks(2**62)).X
         check_compressed(X)

@@ -7,11 +7,9 @@ the most frequent; from the 255th on all share one place.  255 is a missing valu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +19,15 @@ from numba import njit
 from thresher._random import generator
 from thresher.data.errors import DataError
 
-__all__ = ["MISSING", "OTHER", "TOGETHER", "CodedColumn", "Feature", "as_matrix", "code_column",
-           "code_numbers", "code_table", "features_of"]  # fmt: skip
+__all__ = [
+    "MISSING",
+    "OTHER",
+    "TOGETHER",
+    "CodedColumn",
+    "code_column",
+    "code_numbers",
+    "code_table",
+]
 
 MISSING = 255
 OTHER = 254  # of a category: any but the most frequent
@@ -187,43 +192,4 @@ def _ends_of_equal(cuts):
     for k in range(cuts.size - 1, -1, -1):
         last = k == cuts.size - 1 or cuts[k + 1] != cuts[k]
         out[k] = k + 1 if last else out[k + 1]
-    return out
-
-
-class Feature(NamedTuple):
-    """What a column is to an order: its ranks, or whether it has this code."""
-
-    column: int
-    code: int | None
-
-
-def features_of(columns: Sequence[CodedColumn], most_values: int = 8) -> list[Feature]:
-    """What rows are ordered by: numbers, and the frequent values of categories.
-
-    A value that occurs once says nothing about neighbours, so a column of names has no part in it.
-    """
-    found: list[Feature] = []
-    for j, column in enumerate(columns):
-        if not column.is_category:
-            found.append(Feature(j, None))
-            continue
-        counts = np.bincount(column.codes, minlength=256)
-        codes = [c for c in range(min(len(column.values), most_values)) if counts[c] > 1]
-        found += [Feature(j, c) for c in codes]
-    return found
-
-
-def as_matrix(codes: Sequence[np.ndarray], features: Sequence[Feature]) -> np.ndarray:
-    """The features of rows, from the codes of each column.
-
-    Numbers are ranks from 0 to 1, NaN if missing; frequent categories are 0 and 1.
-    """
-    out = np.zeros((codes[0].size, max(len(features), 1)), np.float32)
-    for k, (column, code) in enumerate(features):
-        cells = codes[column]
-        if code is None:
-            rank = cells.astype(np.float32) / np.float32(254)
-            out[:, k] = np.where(cells == MISSING, np.float32(np.nan), rank)
-        else:
-            out[:, k] = cells == code
     return out

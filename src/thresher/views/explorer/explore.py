@@ -21,12 +21,12 @@ from thresher.views.explorer.beside import Crowd, place_beside
 from thresher.views.explorer.codes import CodedColumn
 from thresher.views.explorer.orders import RowOrder
 from thresher.views.explorer.page import write_page
-from thresher.views.explorer.picture import draw_picture, write_picture
+from thresher.views.explorer.picture import draw_picture, picture_kind, write_picture
 from thresher.views.explorer.reading import Read, read_table
-from thresher.views.explorer.server import Server
+from thresher.views.explorer.server import Server, check_port
 from thresher.views.explorer.session import Session
 
-__all__ = ["MEMORY", "explore", "open_session", "plot_ordering", "serve"]
+__all__ = ["MEMORY", "check_outlets", "explore", "open_session", "plot_ordering", "serve"]
 
 MEMORY = 4 << 30
 
@@ -82,6 +82,7 @@ def explore(
     >>> page.read_text().startswith("<!doctype html>")
     True
     """
+    check_outlets(html, png, port)
     session = open_session(data, target, model, ordering, ignore, memory, **options)
     if html is not None:
         write_page(session, html)
@@ -118,6 +119,18 @@ def plot_ordering(ordering: RowOrdering, X: Any, ax: Any = None) -> Any:
     """
     check_is_fitted(ordering)
     return draw_picture(open_session(X, ordering=ordering), ax)
+
+
+def check_outlets(html: str | Path | None, png: str | Path | None, port: int) -> None:
+    """Whether the map can be written or served where it is asked for, before it is made."""
+    for path in (html, png):
+        if path is not None and not Path(path).absolute().parent.is_dir():
+            folder = Path(path).absolute().parent
+            raise FileNotFoundError(f"could not write {path}: no folder {folder}")
+    if png is not None:
+        picture_kind(png)
+    if html is None and png is None:
+        check_port(port)
 
 
 def serve(session: Session, port: int, browser: bool, say: Callable[[str], Any]) -> None:

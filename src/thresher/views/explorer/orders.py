@@ -13,7 +13,8 @@ from thresher.orderings.column_ordering import ColumnOrdering
 from thresher.orderings.em import Columns
 from thresher.orderings.placing import positions
 from thresher.orderings.row_ordering import RowOrdering
-from thresher.views.explorer.codes import MISSING, CodedColumn, as_matrix, features_of
+from thresher.views.explorer.codes import MISSING, CodedColumn
+from thresher.views.explorer.ranks import Ranks, features_of
 
 __all__ = ["RowOrder", "by_column", "column_order", "row_order"]
 
@@ -53,23 +54,23 @@ def row_order(columns: Sequence[CodedColumn], ordering: RowOrdering) -> RowOrder
     few = features[:: -(-len(features) // _MOST_FEATURES) or 1]
     used = len(columns) if len(few) == len(features) else len({f.column for f in few})
     features = few
-    matrix = as_matrix([column.codes for column in columns], features)
+    rows = Ranks([column.codes for column in columns], features)
     is_word = np.array([f.code is not None for f in features], dtype=bool)
-    factors = np.ones(matrix.shape[1])
     if not is_word.any():
-        fitted = clone(ordering).fit(matrix)
+        fitted = clone(ordering).fit(rows)
         weights = fitted.weights_[: len(features)]
     else:
-        weights = _weights(matrix, is_word, ordering)
-        factors = weights / np.where(is_word, 1.0, _spreads(matrix))
-        matrix *= factors
-        fitted = clone(ordering).set_params(scale=False, max_iter=1).fit(matrix)
+        weights = _weights(rows, is_word, ordering)
+        rows = Ranks(rows.codes, features, weights / np.where(is_word, 1.0, _spreads(rows)))
+        fitted = clone(ordering).set_params(scale=False, max_iter=1).fit(rows)
     by_column = np.zeros(len(columns))
     np.maximum.at(by_column, [f.column for f in features], weights)
 
     def places(codes: Sequence[np.ndarray]) -> np.ndarray:
-        rows = fitted.columns_.scaled(as_matrix(codes, features) * factors, fitted.weights_)
-        return positions(fitted.rows_, rows, guided=True)
+        others = Ranks(codes, features, rows.factors)
+        return positions(
+            fitted.rows_, fitted.columns_.scaled(others, fitted.weights_), guided=True
+        )  # fmt: skip
 
     return RowOrder(fitted.order_, by_column, used, places)
 
@@ -82,19 +83,19 @@ def _given(ordering: RowOrdering, rows: int, columns: int) -> RowOrder:
     return RowOrder(ordering.order_, weights, columns)
 
 
-def _weights(matrix: np.ndarray, is_word: np.ndarray, ordering: RowOrdering) -> np.ndarray:
+def _weights(rows: Ranks, is_word: np.ndarray, ordering: RowOrdering) -> np.ndarray:
     """Of all features, those of numbers learned from some rows."""
     weights = np.ones(is_word.size)
     if not is_word.all():
-        rows = matrix[:: max(1, matrix.shape[0] // _LEARNED_FROM)][:, ~is_word]
-        weights[~is_word] = clone(ordering).set_params(effort=None).fit(rows).weights_
+        some = rows[:: max(1, rows.shape[0] // _LEARNED_FROM), ~is_word]
+        weights[~is_word] = clone(ordering).set_params(effort=None).fit(some).weights_
         kept = weights[~is_word][weights[~is_word] > 0.0]
         weights[is_word] = np.median(kept) if kept.size else 1.0
     return weights
 
 
-def _spreads(matrix: np.ndarray) -> np.ndarray:
-    spread = Columns.of(matrix).spread
+def _spreads(rows: Ranks) -> np.ndarray:
+    spread = Columns.of(rows).spread
     return np.where(spread > 0.0, spread, 1.0)
 
 

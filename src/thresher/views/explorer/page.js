@@ -18,7 +18,9 @@ const inset = () => about.sides.length * SIDE;
 const wide = () => Math.max(map.clientWidth - inset(), 1);
 const high = () => Math.max(map.clientHeight, 1);
 const placeAt = (y) => Math.floor(view.top + (y / high()) * view.rows);
-const columnAt = (x) => Math.floor(view.left + ((x - inset()) / wide()) * view.cols);
+// Beside the map: after the last column, as names and values are told.
+const columnAt = (x) => x < inset() ? about.columns.length + Math.floor(x / SIDE)
+  : Math.floor(view.left + ((x - inset()) / wide()) * view.cols);
 const yOf = (place) => ((place - view.top) / view.rows) * high();
 
 function settle() {
@@ -221,7 +223,7 @@ async function tell(place, column) {
   const names = [...about.columns.map((c) => c.name), ...about.sides.map((s) => s.name)];
   if (row) values = [...values, ...row.scores];
   const from = inside(column - 30, 0, Math.max(values.length - 60, 0));
-  const here = inside(column, 0, names.length - 1);
+  const here = inside(column, 0, values.length - 1);
   say((row ? `row ${row.row}, ` : `around place ${place + 1}, `) + `${names[here]}: ${values[here]}`);
   $("values").replaceChildren(...values.slice(from, from + 60).map((value, k) => {
     const line = rowOf([names[from + k], value]);
@@ -244,7 +246,7 @@ function legend() {
     swatch(TABLES.number[254], "high"), swatch(TABLES.number[MISSING], "missing")];
   for (const side of about.sides)
     side.values.slice(0, CLASSES).forEach((value, c) =>
-      items.push(swatch(TABLES.category[c], `${side.name}: ${c === CLASSES - 1 ? "(other)" : value}`)));
+      items.push(swatch(TABLES.category[c], `${side.name}: ${c === CLASSES - 1 && side.values.length > CLASSES ? "(other)" : value}`)));
   $("legend").replaceChildren(...items);
 }
 

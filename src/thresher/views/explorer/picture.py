@@ -11,14 +11,16 @@ from thresher._files import atomic_file
 from thresher.views.charts.style import needed
 from thresher.views.explorer.codes import MISSING
 from thresher.views.explorer.colours import colour_tables
-from thresher.views.explorer.session import Session
+from thresher.views.explorer.session import Session, shown_classes
 from thresher.views.explorer.window import Window
 
-__all__ = ["draw_picture", "map_colours", "picture_with_sides", "write_picture"]
+__all__ = ["draw_picture", "map_colours", "picture_kind", "picture_with_sides", "write_picture"]
 
 _MOST_ROWS, _MOST_COLUMNS = 2000, 2000
 _MOST_NAMES = 80
 _STRIP, _GAP = 24, 2  # pixels
+_STRIP_SHARE, _GAP_SHARE = 0.04, 0.15  # of the width of the map, and of a strip
+_KINDS = ("png", "pdf", "svg")
 
 
 def map_colours(session: Session, rows: int = _MOST_ROWS) -> np.ndarray:
@@ -77,26 +79,51 @@ def _strip(session: Session, number: int, level: int) -> np.ndarray:
 
 
 def draw_picture(session: Session, axes: Any = None) -> Any:
-    """The map on axes of Matplotlib, new ones if none are given; returns them."""
+    """The map and what is beside it on axes of Matplotlib, new ones if none are given."""
     if axes is None:
         figure = needed("matplotlib.figure").Figure(figsize=(7, 5), layout="constrained")
         axes = figure.subplots()
     names = [session.columns[j].name for j in session.column_order]
-    axes.imshow(
-        map_colours(session), aspect="auto", interpolation="nearest",
-        extent=(-0.5, len(names) - 0.5, session.order.size, 0),
-    )  # fmt: skip
-    if len(names) <= _MOST_NAMES:
-        axes.set_xticks(range(len(names)), names, rotation=90)
-    axes.set_ylabel(f"{session.order.size:,} rows, in the order {session.order_name!r}")
+    n = session.order.size
+    place = {"aspect": "auto", "interpolation": "nearest"}
+    axes.imshow(map_colours(session), extent=(-0.5, len(names) - 0.5, n, 0), **place)
+    ticks: list[tuple[float, str]] = list(enumerate(names)) if len(names) <= _MOST_NAMES else []
+    left, width = -0.5, max(_STRIP_SHARE * len(names), 0.1)
+    level = session.pyramid.level_of(_MOST_ROWS)
+    for number, side in enumerate(session.sides):
+        right = left - _GAP_SHARE * width
+        left = right - width
+        axes.imshow(_strip(session, number, level), extent=(left, right, n, 0), **place)
+        ticks.append(((left + right) / 2, side.name))
+    axes.set_xlim(left, len(names) - 0.5)
+    axes.set_xticks([at for at, _ in ticks], [name for _, name in ticks], rotation=90)
+    axes.set_ylabel(f"{n:,} rows, in the order {session.order_name!r}")
+    _name_classes(session, axes)
     return axes
+
+
+def _name_classes(session: Session, axes: Any) -> None:
+    """The colours of the classes beside the map, under it."""
+    patch, colours = needed("matplotlib.patches").Patch, colour_tables()["category"] / 255.0
+    shown = [
+        patch(color=colours[k], label=f"{side.name}: {word}")
+        for side in session.sides for k, word in enumerate(shown_classes(side))
+    ]  # fmt: skip
+    if shown:
+        axes.figure.legend(handles=shown, loc="outside lower center", ncols=4, fontsize="small")
+
+
+def picture_kind(path: str | Path) -> str:
+    """The format of a picture, by its suffix."""
+    kind = Path(path).suffix.lower().removeprefix(".") or "png"
+    if kind not in _KINDS:
+        raise ValueError(f"{path}: a picture ends in .png, .pdf or .svg")
+    return kind
 
 
 def write_picture(session: Session, path: str | Path) -> None:
     """The map as a file; its suffix says the format, .png, .pdf or .svg."""
-    kind = Path(path).suffix.lower().removeprefix(".") or "png"
+    kind = picture_kind(path)
     figure = draw_picture(session).figure
-    if kind not in figure.canvas.get_supported_filetypes():
-        raise ValueError(f"{path}: a picture ends in .png, .pdf or .svg")
     with atomic_file(path) as file:
         figure.savefig(file, format=kind, dpi=200)

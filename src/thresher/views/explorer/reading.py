@@ -25,7 +25,7 @@ def read_table(batches: Iterable[pa.RecordBatch], memory: int) -> Read:
     parts: list[pa.Table] = []
     kept, stride, n_rows, size = 0, 1, 0, 0
     for batch in batches:
-        part = _every(pa.Table.from_batches([batch]), -n_rows % stride, stride)
+        part = _every(_copied(batch), -n_rows % stride, stride)
         n_rows += batch.num_rows
         parts.append(part)
         kept, size = kept + part.num_rows, size + part.nbytes
@@ -34,7 +34,21 @@ def read_table(batches: Iterable[pa.RecordBatch], memory: int) -> Read:
             stride, kept, size = 2 * stride, parts[0].num_rows, parts[0].nbytes
     if not kept:
         raise DataError("the data has no rows to look at")
+    pa.default_memory_pool().release_unused()
     return Read(_joined(parts), stride, n_rows)
+
+
+def _copied(batch: pa.RecordBatch) -> pa.Table:
+    """The batch in memory of its own.
+
+    Where a reader allocates and frees buffers, those that are kept leave holes: together they take
+    as much memory as the table.
+    """
+    half = batch.num_rows // 2
+    if not half:
+        return pa.Table.from_batches([batch])
+    halves = pa.Table.from_batches([batch[:half], batch[half:]])  # a single chunk is never copied
+    return halves.combine_chunks(memory_pool=pa.system_memory_pool())
 
 
 def _every(table: pa.Table, first: int, stride: int) -> pa.Table:

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import json
 import secrets
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,7 +26,7 @@ from thresher.views.explorer.answers import WRONG, answered
 from thresher.views.explorer.page import live_page, policy
 from thresher.views.explorer.session import Session
 
-__all__ = ["Server"]
+__all__ = ["Server", "check_port"]
 
 _HOST = "127.0.0.1"
 _LARGEST = 1 << 20  # bytes of a request
@@ -44,12 +46,8 @@ class Server:
 
     def __init__(self, session: Session, port: int = 0):
         self.session, self.token = session, secrets.token_urlsafe(24)
-        try:
+        with _told(port):
             self._http = _Http((_HOST, port), _Handler)
-        except OverflowError:
-            raise ValueError(f"port must be from 0 to 65535, got {port}") from None
-        except OSError as error:
-            raise ValueError(f"port {port} cannot be used: {error.strerror}") from None
         self._http.owner = self
         self.port = self._http.server_address[1]
         self._ends_at = float("inf")
@@ -83,6 +81,23 @@ class Server:
         while time.monotonic() < self._ends_at:
             time.sleep(0.2)
         self.close()
+
+
+def check_port(port: int) -> None:
+    """Whether a page could be served there now: told before any work, not after it."""
+    with _told(port), socket.socket() as probe:
+        probe.bind((_HOST, port))
+
+
+@contextmanager
+def _told(port: int) -> Iterator[None]:
+    """What is wrong with a port."""
+    try:
+        yield
+    except OverflowError:
+        raise ValueError(f"port must be from 0 to 65535, got {port}") from None
+    except OSError as error:
+        raise ValueError(f"port {port} cannot be used: {error.strerror}") from None
 
 
 class _Http(ThreadingHTTPServer):

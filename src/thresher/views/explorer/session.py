@@ -25,7 +25,7 @@ from thresher.views.explorer.orders import RowOrder, by_column, column_order, ro
 from thresher.views.explorer.pyramid import Pyramid, build_pyramid
 from thresher.views.explorer.window import Window, cut_out
 
-__all__ = ["Session"]
+__all__ = ["Session", "shown_classes"]
 
 _MOST_CLASSES = 8  # that have a colour; all others share the last
 _MOST_POINTS = 4000  # of a scatter plot
@@ -79,6 +79,7 @@ class Session:
         crowd = None if rest is None else rest(self.columns, found)
         self.shown = self.columns if crowd is None else crowd.columns
         self.owner = None if crowd is None else crowd.owner
+        del found  # it holds what other rows are placed by, four times the codes
         self.orders = {_SIMILAR: similar, _FILE: np.arange(similar.size)}
         for side in self.sides:
             self.orders[f"by {side.name}"] = by_column(side, similar)
@@ -224,3 +225,9 @@ def _shares(
     sizes = np.minimum(step, order.size - np.arange(start, stop) * step)
     shares = counts.reshape(height, _MOST_CLASSES).T / np.maximum(sizes, 1)
     return np.rint(255 * shares).astype(np.uint8)
+
+
+def shown_classes(side: CodedColumn) -> list[str]:
+    """The words for the shares beside the map, in their order; the last may be all others."""
+    words = list(side.values[:_MOST_CLASSES])
+    return [*words[:-1], "(other)"] if len(side.values) > _MOST_CLASSES else words
