@@ -95,9 +95,12 @@ class DataSet:
         return self._batches(rows or self.chunk_rows, self.bad)
 
     def _batches(self, rows: int, bad: BadRows) -> Iterator[Batch]:
-        first = self.first
         # One chunk is in use and one in the making: threads need no more, and memory is dear.
-        for batch in ahead(gathered(self._blocks(bad), rows), depth=1):
+        return ahead(self._numbered(rows, bad), depth=1)
+
+    def _numbered(self, rows: int, bad: BadRows) -> Iterator[Batch]:
+        first = self.first
+        for batch in gathered(self._blocks(bad), rows):
             yield batch._replace(first=first, n_features=self.schema.n_features)
             first += batch.size
 
@@ -135,7 +138,7 @@ class DataSet:
         if not self.source.rereadable:
             raise DataError(f"{self.name} can be read only once")
         bad = BadRows(self.bad.policy)
-        with closing(self._batches(rows, bad)) as chunks:  # type: ignore[type-var]
+        with closing(self._numbered(rows, bad)) as chunks:  # type: ignore[type-var]
             found = next(chunks, None)
         if found is None:
             raise DataError(f"{self.name} has no usable rows ({bad})")

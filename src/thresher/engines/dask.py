@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from thresher._threads import ONE_CORE
@@ -27,7 +28,7 @@ from thresher.engines.base import EngineError, R, Task
 try:
     import cloudpickle
     from dask import config
-    from distributed import Client, Future, LocalCluster, Security, wait
+    from distributed import Client, Future, LocalCluster, Security
     from distributed.client import FutureCancelledError, FuturesCancelledError
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
@@ -98,12 +99,15 @@ class DaskEngine:
                 self.client.cancel(list(futures))
 
     def _answers(self, futures: dict[Any, int]) -> Iterator[tuple[int, Any]]:
-        """Of futures that are ready, until all are; a scheduler without workers waits for ever."""
-        pending, seen = set(futures), time.monotonic()
-        while pending:
+        """Of futures as they are ready; a scheduler without workers would wait for ever."""
+        ready: SimpleQueue[Any] = SimpleQueue()
+        for future in futures:
+            future.add_done_callback(ready.put)
+        left, seen = len(futures), time.monotonic()
+        while left:
             try:
-                done, pending = wait(pending, timeout=_GLANCE, return_when="FIRST_COMPLETED")
-            except TimeoutError:
+                future = ready.get(timeout=_GLANCE)
+            except Empty:
                 if self.client.status in ("closing", "closed"):  # it has tried for long enough
                     raise EngineError("the scheduler has gone, and has not come back") from None
                 if _workers(self.client):
@@ -111,9 +115,9 @@ class DaskEngine:
                 elif time.monotonic() - seen > _ALONE:
                     raise EngineError("all workers have gone, and none has come back") from None
                 continue
-            for future in sorted(done, key=futures.__getitem__):
-                yield futures[future], future.result()
-                future.release()
+            yield futures[future], future.result()
+            future.release()
+            left -= 1
 
     def prepare(self, task: Task[Any], recipe: Any, shared: Any) -> None:
         """On one worker of each machine; what fails here fails again where it is heard."""

@@ -9,11 +9,12 @@ from itertools import chain
 import numpy as np
 
 from thresher.data import Batch, DataError, DataSet, Moments
+from thresher.data.batch import gathered
 from thresher.data.dataset import window_rows
 from thresher.data.source import sample_rows
 from thresher.training.holdout import HoldOut
 
-__all__ = ["Intake", "new_intake", "take_in"]
+__all__ = ["Intake", "head_rows", "new_intake", "take_in"]
 
 _SMALLEST_SHARE = 0.3  # parsed rows take at least about this share of their text
 
@@ -162,11 +163,18 @@ def _learned(batches: list[Batch], hold: HoldOut, classes: int) -> np.ndarray:
     return counts
 
 
+def head_rows(data: DataSet, whole_window: bool) -> int:
+    """How many of the first rows decide what an intake begins with."""
+    window = window_rows(data.schema.row_bytes)
+    return window if whole_window else min(sample_rows(1), window)
+
+
 def _head(batch: Batch, hold: HoldOut, whole: bool) -> Batch:
-    rows = min(sample_rows(max(1, batch.rows.stored // batch.size)), batch.size)
-    rows = batch.size if whole else rows
-    free = np.flatnonzero(~hold.mask(batch)[:rows])
-    return batch.taken(free)
+    if whole:
+        return batch.taken(~hold.mask(batch))
+    first = next(gathered([batch], sample_rows(1)))  # what a look at no more rows would see
+    rows = sample_rows(max(1, first.rows.stored // first.size))
+    return batch.taken(np.flatnonzero(~hold.mask(batch)[:rows]))
 
 
 def _may_fit(data: DataSet, memory: int) -> bool:

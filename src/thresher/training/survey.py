@@ -18,7 +18,7 @@ from thresher.data.dataset import renumbered, window_rows
 from thresher.data.errors import BadRows
 from thresher.engines import Engine, in_order
 from thresher.training.holdout import HoldOut, draws
-from thresher.training.intake import Intake, new_intake
+from thresher.training.intake import Intake, head_rows, new_intake
 from thresher.training.shards import shards_for
 
 __all__ = ["survey"]
@@ -54,7 +54,7 @@ def survey(
     rows as a window, for learners that need many to begin with; they are spread over all shards.
     """
     window = window_rows(data.schema.row_bytes)
-    first = data.head(window)
+    first = data.head(head_rows(data, whole_window))
     intake = new_intake(data, first, hold, whole_window)
     _compile(intake)
     looked = 0
