@@ -152,6 +152,23 @@ def test_the_bound_lies_below_and_the_best_value_falls():
         last = state.best_value
 
 
+def test_a_held_intercept_needs_fewer_passes_and_is_as_free():
+    """Binary columns, most of them rare, a weak penalty."""
+    rng = np.random.default_rng(2)
+    rows = (rng.uniform(size=(3000, 60)) < rng.uniform(0.0, 0.3, size=60)).astype(float)
+    y = np.where(rows @ rng.normal(size=60) + rng.normal(size=3000) > 1.0, 1.0, -1.0)
+    problem, chunk = Problem(Hinge(), L2(1e-4), 60, tol=1e-4), chunk_of(rows, y)
+    held = driver.learn(MCPA(partitions=1), problem, chunk, driver.Plan(500))
+    free = driver.learn(_Unheld(partitions=1), problem, chunk, driver.Plan(500))
+    assert held.state.best_value == pytest.approx(free.state.best_value, rel=2e-4)
+    assert held.passes < free.passes
+
+
+class _Unheld(MCPA):
+    def _held(self, s):
+        return None
+
+
 def test_more_partitions_need_fewer_passes():
     passes = [
         LinearClassifier("hinge", solver=MCPA(partitions=p), alpha=1e-3, tol=1e-5).fit(X, Y).n_iter_

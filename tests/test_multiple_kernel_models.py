@@ -259,6 +259,11 @@ def test_kernels_that_are_zero():
     assert not any(
         model.kernel_weights_[q] for q, k in enumerate(model.kernels_) if k == (Linear(), (2,))
     )
+    given = np.hstack([gram(RBF(1.0), X), np.zeros((len(X), len(X)))])
+    with pytest.warns(UserWarning, match="kernel 1 is zero"):
+        model = MultipleKernelClassifier(kernels="precomputed").fit(given, Y)
+    assert model.kernel_weights_[1] == 0.0
+    assert list(model.selected_) == [0]
     with pytest.raises(ValueError, match="every kernel is zero, or not finite, on these rows"):
         MultipleKernelClassifier(kernels=[Linear()]).fit(np.zeros((20, 2)), np.arange(20) % 2)
 

@@ -30,14 +30,16 @@ def exact(k=2, gamma=15.0, **params):
     return KernelSpectralClustering(k, gamma=gamma, n_components="full", random_state=0, **params)
 
 
-def test_projections_solve_the_dual_eigenproblem():
+@pytest.mark.parametrize("smoothing", [0.0, 1.5])
+def test_projections_solve_the_dual_eigenproblem(smoothing):
     """D^-1 M_D Omega alpha = lambda alpha, e = Omega alpha + b; e = lambda D alpha."""
     K = gram(RBF(0.5), BLOBS)
     d = K.sum(axis=1)
+    d += smoothing * d.mean()
     centring = np.eye(300) - np.outer(np.ones(300), 1.0 / d) / np.sum(1.0 / d)
     values, vectors = eig((centring @ K) / d[:, None])
     alpha = np.real(vectors[:, np.argsort(-np.real(values))[:3]])
-    model = exact(4, 0.5).fit(BLOBS)
+    model = exact(4, 0.5, smoothing=smoothing).fit(BLOBS)
     e = model.function_.projections(BLOBS)
     for l in range(3):
         wanted = d * alpha[:, l]
@@ -63,7 +65,31 @@ def test_moons_rings_and_blobs(assign):
 def test_all_rows_as_landmarks_are_spectral_clustering():
     X, _ = make_blobs(300, centers=4, cluster_std=2.0, random_state=5)
     peer = SpectralClustering(4, gamma=0.1, random_state=0, assign_labels="kmeans").fit(X)
-    assert adjusted_rand_score(peer.labels_, exact(4, 0.1, assign="kmeans").fit(X).labels_) > 0.97
+    ours = exact(4, 0.1, assign="kmeans", smoothing=0.0).fit(X)
+    assert adjusted_rand_score(peer.labels_, ours.labels_) > 0.97
+
+
+def test_smoothed_degrees_are_spectral_clustering_with_all_rows_a_little_alike():
+    X, _ = make_blobs(300, centers=4, cluster_std=2.0, random_state=5)
+    K = gram(RBF(0.1), X)
+    peer = SpectralClustering(4, affinity="precomputed", random_state=0).fit(K + K.mean())
+    ours = exact(4, 0.1, assign="kmeans", smoothing=1.0).fit(X)
+    assert adjusted_rand_score(peer.labels_, ours.labels_) > 0.97
+
+
+def test_a_few_far_rows_make_no_cluster_of_their_own():
+    """As published they do, wherever the kernel reaches them just enough."""
+    far = np.array([[6.0, 6.0], [6.2, 6.1], [6.1, 6.2]])
+    X, found = np.vstack([MOONS, far]), {}
+    for smoothing in (0.0, 1.0):
+        model = KernelSpectralClustering(
+            2, gamma=0.5, n_components="full", smoothing=smoothing, random_state=0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found[smoothing] = np.bincount(model.fit(X).labels_, minlength=2).min()
+    assert found[0.0] <= 3
+    assert found[1.0] > 100
 
 
 def test_landmarks_and_blocks_change_little():

@@ -52,6 +52,7 @@ _ADDED: dict[str, Json] = {
     "thresher.solvers.rda.AdaptiveRDA": {"origin": 0.0},
     "thresher.solvers.reweighted.ReweightedL1": {"hold": None, "origin": 0.0},
     "thresher.solvers.reweighted.ReweightedL2": {"origin": 0.0},
+    "thresher.solvers.weighted_pca.WeightedPCA": {"smoothing": 0.0},
 }
 
 

@@ -23,7 +23,7 @@ from thresher.partitions import balanced_line_fit
 from thresher.penalties import L1
 from thresher.solvers import Chunk, Problem, Result, driver
 from thresher.solvers.stream import Facts
-from thresher.solvers.weighted_pca import WeightedPCA
+from thresher.solvers.weighted_pca import WeightedPCA, check_smoothing
 
 __all__ = ["KernelSpectralClustering"]
 
@@ -54,6 +54,9 @@ class KernelSpectralClustering(Clusterer):
     assign : {"cosine", "kmeans", "codebook"}, default="cosine"
         How projections become clusters: by the nearest of centres of e / d, the embedding of
         spectral clustering; by their direction; or by the signs of the projections, as published.
+    smoothing : float, default=0.3
+        Degrees, the means of rows' kernel values, are raised by so many of their mean, so that rows
+        that are like few others make no clusters of their own; 0: as published.
     scale : bool, default=False
         Standardise the features on the fly; sparse data are scaled but not centred.
     memory : float, default=2e9
@@ -87,6 +90,7 @@ class KernelSpectralClustering(Clusterer):
     ----------
     Alzate and Suykens (2010), Multiway spectral clustering with out-of-sample extensions through
     weighted kernel PCA, IEEE Transactions on Pattern Analysis and Machine Intelligence.
+    Zhang and Rohe (2018), Understanding regularized spectral clustering via graph conductance.
 
     Examples
     --------
@@ -109,6 +113,7 @@ class KernelSpectralClustering(Clusterer):
         n_components: Any = "auto",
         landmarks: Any = "uniform",
         assign: str = "cosine",
+        smoothing: float = 0.3,
         scale: bool = False,
         memory: float = 2e9,
         max_iter: int | None = None,
@@ -122,6 +127,7 @@ class KernelSpectralClustering(Clusterer):
         self.n_components = n_components
         self.landmarks = landmarks
         self.assign = assign
+        self.smoothing = smoothing
         self.scale = scale
         self.memory = memory
         self.max_iter = max_iter
@@ -136,6 +142,7 @@ class KernelSpectralClustering(Clusterer):
         if self.assign not in ASSIGNMENTS:
             known = ", ".join(map(repr, ASSIGNMENTS))
             raise ValueError(f"assign must be one of {known}, got {self.assign!r}")
+        check_smoothing(self.smoothing)
         if not self.memory > 0.0:
             raise ValueError(f"memory must be a positive number of bytes, got {self.memory}")
 
@@ -155,8 +162,9 @@ class KernelSpectralClustering(Clusterer):
             None, outputs, "none",
         )  # fmt: skip
         return Setup(
-            problem, WeightedPCA(self.assign), driver.Plan(1 if facts.whole else self.max_iter or 2)
-        )
+            problem, WeightedPCA(self.assign, smoothing=float(self.smoothing)),
+            driver.Plan(1 if facts.whole else self.max_iter or 2),
+        )  # fmt: skip
 
     def fit_rows(self, X: Any, weight: np.ndarray | None = None) -> Self:
         input.refuse_far_rows(X)

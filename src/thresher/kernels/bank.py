@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from numba import njit
 
 from thresher.kernels.columns import Columns, GramColumns, WeightedColumns
 from thresher.kernels.expansion import in_precision
-from thresher.kernels.functions import Kernel
+from thresher.kernels.functions import Kernel, Polynomial
 from thresher.kernels.gram import self_values, squares
 
 __all__ = ["Bank", "GramBank", "KernelBank", "Member"]
@@ -137,10 +138,42 @@ class KernelBank:
         out = np.zeros((coefs.shape[0], self.count))
         z = np.ascontiguousarray(coefs[:, used])
         single = z.astype(np.float32)
+        room = _room()
         for group in self._groups:
-            group.add_forms(used, z, single, out)
+            group.add_forms(used, z, single, out, room)
         out[:, self.factors == 0.0] = 0.0  # whatever overflowed there
         return out * self.factors
+
+
+@dataclass(frozen=True)
+class _LowPolynomial(Kernel):
+    """The polynomial of degree 1 to 3 in single precision, by Horner's rule.
+
+    Free of loops, so that a loop over it is vector code, four times as fast; the same numbers.
+    """
+
+    gamma: Any  # np.float32, as all of them
+    intercept: Any
+    first: Any  # the coefficients of the powers of gamma x.z + c, of which one is 1
+    second: Any
+    third: Any
+
+    @classmethod
+    def like(cls, kernel: Polynomial) -> _LowPolynomial:
+        powers = (np.float32(kernel.degree == power) for power in (1, 2, 3))
+        return cls(np.float32(kernel.gamma), np.float32(kernel.intercept), *powers)
+
+    def of(self, inner, sq_x, sq_z):
+        base = self.gamma * inner + self.intercept
+        return base * (self.first + base * (self.second + base * self.third))
+
+
+def _vectorised(kernel: Kernel, dtype: Any) -> Kernel:
+    """The kernel in the arithmetic of ``dtype``, in the form that is fastest over a line."""
+    low = isinstance(kernel, Polynomial) and 1 <= kernel.degree <= 3
+    if low and dtype == np.float32:
+        return _LowPolynomial.like(kernel)
+    return in_precision(kernel, dtype)
 
 
 class _Group:
@@ -149,7 +182,7 @@ class _Group:
     def __init__(self, X: Any, numbers: list[int], kernels: list[Kernel]):
         self.numbers = np.array(numbers)
         self._X, self._plain = X, kernels
-        self._kernels = [in_precision(kernel, X.dtype) for kernel in kernels]
+        self._kernels = [_vectorised(kernel, X.dtype) for kernel in kernels]
         self._squares = squares(X).astype(X.dtype)
 
     @classmethod
@@ -173,24 +206,27 @@ class _Group:
         for q, kernel in zip(self.numbers, self._plain, strict=True):
             yield int(q), self_values(kernel, length)
 
-    def add(self, factors: np.ndarray, rows: Any, others: Any, out: np.ndarray) -> None:
+    def add(
+        self, factors: np.ndarray, rows: Any, others: Any, out: np.ndarray, room: np.ndarray
+    ) -> None:
         """factors_q K_q of these rows with the others, added to ``out``."""
-        S = self._inner(rows, others)
+        S = self._inner(rows, others, room)
         sq_a, sq_b = self._squares[rows], self._squares[others]
         for q, kernel in zip(self.numbers, self._kernels, strict=True):
             if factors[q] != 0.0:
                 _add_values(kernel, S, sq_a, sq_b, np.float32(factors[q]), out)
 
     def add_forms(
-        self, used: np.ndarray, z: np.ndarray, single: np.ndarray, out: np.ndarray
-    ) -> None:
+        self, used: np.ndarray, z: np.ndarray, single: np.ndarray, out: np.ndarray,
+        room: np.ndarray,
+    ) -> None:  # fmt: skip
         """z'K_q z of every member, the pairs of different blocks once."""
         line = np.empty(_WIDE, dtype=np.float32)
         sums = np.empty(z.shape[0])
         for a in range(0, used.size, _TALL):
             mine = slice(a, min(a + _TALL, used.size))
             for others in _spans(a, used.size, _TALL):
-                S = self._inner(used[mine], used[others])
+                S = self._inner(used[mine], used[others], room)
                 sq_a, sq_b = self._squares[used[mine]], self._squares[used[others]]
                 left = np.ascontiguousarray(z[:, mine])
                 right = np.ascontiguousarray(single[:, others])
@@ -200,11 +236,20 @@ class _Group:
                     _form(kernel, S, sq_a, sq_b, left, right, line, sums)
                     out[:, q] += twice * sums
 
-    def _inner(self, rows: Any, others: Any) -> np.ndarray:
+    def _inner(self, rows: Any, others: Any, room: np.ndarray) -> np.ndarray:
+        """Inner products of a block of pairs; dense ones lie in ``room``."""
         left, right = self._X[rows], self._X[others]
         if hasattr(left, "indptr"):
             return (left @ right.T).toarray()
-        return left @ right.T
+        shape = left.shape[0], right.shape[0]
+        S = room[: shape[0] * shape[1] * left.itemsize].view(left.dtype).reshape(shape)
+        product = np.multiply if left.shape[1] == 1 else np.matmul
+        return product(left, right.T, out=S)
+
+
+def _room() -> np.ndarray:
+    """Bytes for a block of inner products: fresh memory costs as much as what is put there."""
+    return np.empty(8 * _TALL * _WIDE, dtype=np.uint8)
 
 
 def _spans(start: int, stop: int, first: int = _WIDE) -> Iterator[slice]:
@@ -220,9 +265,9 @@ def _sum(groups: list[_Group], factors: np.ndarray, rows: Any, others: Any) -> n
     height, width = (
         part.stop - part.start if isinstance(part, slice) else part.size for part in (rows, others)
     )
-    out = np.zeros((height, width), dtype=np.float32)
+    out, room = np.zeros((height, width), dtype=np.float32), _room()
     for group in groups:
-        group.add(factors, rows, others, out)
+        group.add(factors, rows, others, out, room)
     return out
 
 

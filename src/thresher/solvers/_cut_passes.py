@@ -15,7 +15,7 @@ from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
     "CUTTING", "SEARCHING", "CutState", "Predictions", "emptied", "first_step", "is_first",
-    "mean_loss_of", "partitions_of", "passed",
+    "mean_loss_of", "mean_of", "partitions_of", "passed",
 ]  # fmt: skip
 
 CUTTING, SEARCHING = 0, 1  # what a pass is for
@@ -28,6 +28,7 @@ class Predictions(NamedTuple):
     best: np.ndarray
     point: np.ndarray
     part: np.ndarray  # the partitions of the rows; empty if there is one
+    mean: np.ndarray  # of the rows
 
 
 class CutState(NamedTuple):
@@ -159,6 +160,19 @@ def partitions_of(problem: Problem, chunk: Chunk, blocks: int) -> np.ndarray:
     if blocks > 1:
         _parts(chunk.rows, chunk.y, chunk.order, _projection(problem), blocks, part)
     return part
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(rows, weight, order, out):
+    for r in range(order.size):
+        rows.add(order[r], weight[order[r]], out)
+
+
+def mean_of(chunk: Chunk) -> np.ndarray:
+    """The weighted mean of the rows."""
+    out = np.zeros(chunk.rows.shape[1])
+    _add_rows(chunk.rows, chunk.weight, chunk.order, out)
+    return out / max(float(np.sum(chunk.weight[chunk.order])), 1e-300)
 
 
 def _projection(problem: Problem) -> np.ndarray:

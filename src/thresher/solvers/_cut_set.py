@@ -16,6 +16,13 @@ to its last value by :math:`(b - b_0)^2 / 2\rho` the equality becomes the term
 :math:`\tfrac\rho2 (e'\alpha)^2`, and :math:`b = b_0 - \rho\,e'\alpha`.  A large rho makes two or
 three of them enough.  A penalised intercept is the same with :math:`b_0 = 0` and a given rho.
 
+*Held.*  Few cuts say little of a free intercept, and their minimum jumps along it from one kink to
+another, far from all that was seen.  So the next point is that of a single proximal step: the mean
+prediction is held to that of the best point so far, at first ten times as strongly as the weights
+are to zero, and the less the closer the bounds.  That of the objective stays that of a free
+intercept.  (The mean prediction and not the intercept, which has to follow the weights
+where features are far from zero.)
+
 *Rest.*  A cut without weight in ``rest`` rounds rests: neither it nor its column of H takes part.
 After ``recheck`` rounds resting cuts that are violated come back; the others are forgotten.
 """
@@ -29,7 +36,7 @@ import numpy as np
 
 from thresher.solvers._cut_quadratic import minimise
 
-__all__ = ["Cuts", "Relaxed", "Shrinking", "empty", "relaxed", "shrunk", "with_cuts"]
+__all__ = ["Cuts", "Held", "Relaxed", "Shrinking", "empty", "relaxed", "shrunk", "with_cuts"]
 
 _PULL = 1e4  # rho, in units of the largest curvature of the cuts over their largest e^2
 _PROXIMAL_STEPS = 20
@@ -58,6 +65,15 @@ class Shrinking(NamedTuple):
     rest: int
     recheck: int
     most: int
+
+
+class Held(NamedTuple):
+    """What a free intercept is held by: the mean of the rows, the best prediction there, and how
+    strongly, in units of the penalty on a weight."""
+
+    mean: np.ndarray
+    at: float
+    strength: float
 
 
 class Relaxed(NamedTuple):
@@ -110,12 +126,14 @@ def _is_known(cuts: Cuts, k: int, slopes: np.ndarray, offset: float) -> bool:
 
 
 def relaxed(
-    cuts: Cuts, blocks: int, precision: np.ndarray, b: float, pull: float | None, gap: float
-) -> Relaxed:
+    cuts: Cuts, blocks: int, precision: np.ndarray, b: float, pull: float | None, gap: float,
+    held: Held | None = None,
+) -> Relaxed:  # fmt: skip
     """The minimum above the cuts that do not rest, to ``gap``.
 
     ``pull`` is the strength of a penalty on the intercept, zero if there is no intercept and None
-    if it is free; then the search for it starts at ``b``.
+    if it is free; then the search for it starts at ``b``, and what is ``held`` is so at the point
+    but not in the bound.
     """
     here = ~cuts.resting
     m = int(np.count_nonzero(here))
@@ -127,6 +145,10 @@ def relaxed(
     block = np.append(cuts.block[here], np.arange(blocks))
     alpha = np.append(cuts.alpha[here], np.zeros(blocks))
     alpha[m:] = np.maximum(1.0 - np.bincount(block, alpha, minlength=blocks), 0.0)
+    if pull is None and held is not None:
+        near, w = _near(H, e, s, block, blocks, alpha, gap, cuts.slopes[here], precision, held)
+        alpha, _, lower = _free(H, e, s, block, blocks, near.copy(), float(w[-1]), gap)
+        return Relaxed(_weighted(cuts, here, 0.5 * (near + alpha)), w, lower)  # neither's cuts rest
     if pull is None:
         alpha, b, lower = _free(H, e, s, block, blocks, alpha, b, gap)
     else:
@@ -134,10 +156,34 @@ def relaxed(
         K = H + rho * np.outer(e, e)
         _minimise(K, s, block, blocks, alpha, gap)
         b, lower = -rho * float(e @ alpha), _value(K, s, alpha)
+    w = np.append(-(alpha[:m] @ cuts.slopes[here, :-1]) / precision, b)
+    return Relaxed(_weighted(cuts, here, alpha), w, lower)
+
+
+def _weighted(cuts: Cuts, here: np.ndarray, alpha: np.ndarray) -> Cuts:
     every = np.zeros(cuts.size)
-    every[here] = alpha[:m]
-    w = np.append(-(every @ cuts.slopes[:, :-1]) / precision, b)
-    return Relaxed(cuts._replace(alpha=every), w, lower)
+    every[here] = alpha[: np.count_nonzero(here)]
+    return cuts._replace(alpha=every)
+
+
+def _near(
+    H: np.ndarray, e: np.ndarray, s: np.ndarray, block: np.ndarray, blocks: int,
+    alpha: np.ndarray, gap: float, slopes: np.ndarray, precision: np.ndarray, held: Held,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Weights of the cuts, and the point, one proximal step away in the mean prediction.
+
+    With weights and mean prediction as unknowns the slopes are a_d - e_d x, x the mean of the rows.
+    """
+    rho = 1.0 / (held.strength * float(np.mean(precision)))
+    scaled = held.mean / precision
+    along = np.append(slopes[:, :-1] @ scaled, np.zeros(blocks))
+    K = H - np.outer(along, e) - np.outer(e, along)
+    K += (rho + float(held.mean @ scaled)) * np.outer(e, e)
+    near = alpha.copy()
+    _minimise(K, s + held.at * e, block, blocks, near, gap)
+    off = float(e @ near)
+    w = off * scaled - (near[: slopes.shape[0]] @ slopes[:, :-1]) / precision
+    return near, np.append(w, held.at - rho * off - float(w @ held.mean))
 
 
 def _free(

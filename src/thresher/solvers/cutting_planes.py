@@ -18,9 +18,11 @@ above.  The number of passes to a gap does not depend on the number of rows.
     lets idle cuts rest (Lee, 2011).
 
 *Rows in memory* keep their predictions, so that a round is one product of rows and weights, a
-search in O(n) and one sum.  *Rows in parts*, of a file or on many machines, take two passes a
-round: one adds up the kinks between the best point and the minimum in bins, one the cuts, and
-states of different rows are added.  A row's partition is a function of the row, wherever it lies.
+search in O(n) and one sum; and a free intercept is held to where the best point has it, so that few
+cuts do not throw it about (``_cut_set.py``).  *Rows in parts*, of a file or on many machines, take
+two passes a round: one adds up the kinks between the best point and the minimum in bins, one the
+cuts, and states of different rows are added.  A row's partition is a function of the row, wherever
+it lies.
 
 Residual: (f - bound) / f.
 """
@@ -44,6 +46,7 @@ from thresher.solvers._cut_passes import (
     first_step,
     is_first,
     mean_loss_of,
+    mean_of,
     partitions_of,
     passed,
 )
@@ -57,6 +60,7 @@ __all__ = ["MCPA", "OCAS", "CuttingPlane"]
 
 _QUADRATIC = 1e-3  # of the gap: how far from the minimum above the cuts one may stay
 _STUCK = 3  # rounds without a new cut after which there is none
+_HELD = 10.0  # how strongly a free intercept is held, at a gap of one; see ``_cut_set.py``
 _EXACT = 1e-9  # the gap that rounding may leave
 
 
@@ -199,7 +203,7 @@ class CuttingPlane(Solver):
         predict(chunk.rows, chunk.order, s.best[:-1], s.best[-1], p)
         part = partitions_of(problem, chunk, self.blocks)
         value = self.objective(problem, s.best, mean_loss_of(problem, chunk, p))
-        return s._replace(memory=Predictions(p, p.copy(), part), best_value=value)
+        return s._replace(memory=Predictions(p, p.copy(), part, mean_of(chunk)), best_value=value)
 
     def objective(self, problem: Problem, w: np.ndarray, loss: float) -> float:
         return loss + 0.5 * float(np.sum(self._precision(problem) * w * w))
@@ -224,8 +228,9 @@ class CuttingPlane(Solver):
         cuts, fresh = cut_set.with_cuts(s.cuts, slopes, offsets, precision)
         gap = max(_QUADRATIC * (s.best_value - s.lower), 1e-15 * s.best_value)
         found = cut_set.relaxed(
-            cuts, self.blocks, precision, float(s.best[-1]), self._pull(problem), gap
-        )
+            cuts, self.blocks, precision, float(s.best[-1]), self._pull(problem), gap,
+            self._held(s),
+        )  # fmt: skip
         rule, rounds, cuts = self.shrinking(problem.n_features), s.rounds + 1, found.cuts
         if rule is not None:
             cuts = cut_set.shrunk(cuts, found.w, rounds, rule, precision)
@@ -233,6 +238,14 @@ class CuttingPlane(Solver):
             **cuts._asdict(), minimum=found.w, lower=max(s.lower, found.lower), rounds=rounds,
             stalled=0 if fresh else s.stalled + 1,
         )  # fmt: skip
+
+    def _held(self, s: CutState) -> cut_set.Held | None:
+        """Only where a search goes on from the point, and the mean of the rows is known."""
+        strength = _HELD * (s.best_value - s.lower) / max(s.best_value, 1e-300)
+        if s.memory is None or not self.searches or not strength > _EXACT:
+            return None
+        mean = s.memory.mean
+        return cut_set.Held(mean, float(s.best[:-1] @ mean + s.best[-1]), strength)
 
     def _searched(self, problem: Problem, s: CutState, chunk: Chunk) -> CutState:
         """From rows in memory: the best point on the line, and the next one to cut at."""

@@ -200,7 +200,8 @@ def learn_kernels(
     """Weights of the kernels of a bank and the machines of all sides, which share them."""
     saddle = Saddle(bank, sides, solver.machine)
     found = solver.descend(saddle, _timed(monitor))
-    weights = np.where(found.weights > _NOTHING * found.weights.max(), found.weights, 0.0)
+    counts = (found.weights > _NOTHING * found.weights.max()) & (bank.factors != 0.0)
+    weights = np.where(counts, found.weights, 0.0)
     machines = saddle.machines(weights)
     status = found.status or Status.COMPLETED
     return Learned(

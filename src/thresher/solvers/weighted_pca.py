@@ -12,6 +12,12 @@ weighted by 1/d.  In the dual, with Omega the kernel matrix and D the diagonal m
 they are those of :math:`D^{-1} M_D \Omega`, and :math:`e_i / d_i` is the embedding of spectral
 clustering (Alzate and Suykens, 2010).  Unlike that one it is a function, defined for every row.
 
+*Smoothing.*  Rows that are like few others have small degrees, weigh much, and become clusters of
+their own before anything else is told apart.  So degrees are raised by ``smoothing`` times their
+mean, which is spectral clustering with all rows a little alike (Amini, Chen, Bickel and Levina,
+2013; Zhang and Rohe, 2018).  The projections see nothing else of it: a constant kernel has no
+directions.
+
 Sums over rows are exact however these come.  Degrees are sums over all rows too, and the
 projections are worth nothing where they are those of other rows: of rows in parts a first pass adds
 up degrees, a second one moments, and what is asked for before that is learned from a random sample
@@ -23,6 +29,7 @@ of signs ("codebook", as published), directions ("cosine"), or centres of e / d 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -41,7 +48,7 @@ from thresher.solvers.base import Chunk, Problem, Solver
 from thresher.solvers.driver import Plan, learn, whole
 from thresher.solvers.lloyd import Lloyd
 
-__all__ = ["WeightedPCA"]
+__all__ = ["WeightedPCA", "check_smoothing"]
 
 _SAMPLE = 5000  # rows on which clusters are told apart
 _ALONE = 2.0  # a row is connected if it is as like all others together as itself
@@ -82,10 +89,13 @@ class WeightedPCA(Solver):
         How rows are grouped by their projections.
     in_parts : bool, default=False
         No chunk holds all rows: the first pass adds up their degrees.
+    smoothing : float, default=0.3
+        Degrees are raised by so many of their mean; 0: as published.
     """
 
     assign: str = "cosine"
     in_parts: bool = False
+    smoothing: float = 0.3
 
     target_kinds = frozenset({"none"})
     linear = False
@@ -104,6 +114,7 @@ class WeightedPCA(Solver):
         if self.assign not in ASSIGNMENTS:
             known = ", ".join(map(repr, ASSIGNMENTS))
             raise ValueError(f"assign must be one of {known}, got {self.assign!r}")
+        check_smoothing(self.smoothing)
 
     def for_stream(self, problem: Problem) -> WeightedPCA:
         return replace(self, in_parts=True)
@@ -133,7 +144,7 @@ class WeightedPCA(Solver):
             features, weight = chunk.rows.taken(order), chunk.weight[order]
             mass += float(weight.sum())
             if s.weighs:
-                shares = _shares(s, features, weight)
+                shares = self._shares(s, features, weight)
                 alone += float(weight[shares == 0.0].sum())
                 inverse += float(shares.sum())
                 sums += shares @ features
@@ -160,10 +171,11 @@ class WeightedPCA(Solver):
         coef, intercept = np.zeros((k, m)), np.zeros(k)
         words = np.zeros((k, k - 1))
         if not state.weighs and state.sample.shape[0]:
-            state = _by_sample(state)
+            state = self._by_sample(state)
         if state.inverse > 0.0:
-            coef, intercept = _projections(state, k)
-            words = self._words(problem, state.sample @ coef.T + intercept, state.floor)
+            lift = self._lift(state)
+            coef, intercept = _projections(state, k, lift)
+            words = self._words(problem, state.sample @ coef.T + intercept, state.floor + lift)
         linear = LinearFunction(coef.astype(problem.dtype), intercept)
         return Codebook(linear, words, self.assign)
 
@@ -186,6 +198,26 @@ class WeightedPCA(Solver):
         if state.weighs not in (0, 1):
             raise ValueError(f"the state's weighs is {state.weighs}")
 
+    # ------------------------------------------------------------ degrees
+
+    def _lift(self, s: PCAState) -> float:
+        """What degrees are raised by: their mean is that of the features, squared."""
+        return self.smoothing * float(s.reference @ s.reference)
+
+    def _shares(self, s: PCAState, features: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """weight / d, nothing for rows that are like no other."""
+        degrees = features @ s.reference
+        counts = degrees > s.floor
+        return np.where(counts, weight / (np.where(counts, degrees, 1.0) + self._lift(s)), 0.0)
+
+    def _by_sample(self, s: PCAState) -> PCAState:
+        """What the sample alone has to say, its own degrees included."""
+        rows, weight = s.sample, np.ones(s.sample.shape[0])
+        s = _weighing(s._replace(total=weight @ rows, mass=float(weight.size)))
+        shares = self._shares(s, rows, weight)
+        moments = (rows * shares[:, None]).T @ rows
+        return s._replace(sums=shares @ rows, moments=moments, inverse=float(shares.sum()))
+
     # ------------------------------------------------------------ clusters of projections
 
     def _words(self, problem: Problem, projections: np.ndarray, floor: float) -> np.ndarray:
@@ -205,13 +237,6 @@ class WeightedPCA(Solver):
 
 def _largest(features: np.ndarray) -> float:
     return float(np.max(np.einsum("ij,ij->i", features, features), initial=0.0))
-
-
-def _shares(s: PCAState, features: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """weight / d, nothing for rows that are like no other."""
-    degrees = features @ s.reference
-    counts = degrees > s.floor
-    return np.where(counts, weight / np.where(counts, degrees, 1.0), 0.0)
 
 
 def _drawn(
@@ -234,19 +259,15 @@ def _weighing(s: PCAState) -> PCAState:
     )  # fmt: skip
 
 
-def _by_sample(s: PCAState) -> PCAState:
-    """What the sample alone has to say, its own degrees included."""
-    rows, weight = s.sample, np.ones(s.sample.shape[0])
-    s = _weighing(s._replace(total=weight @ rows, mass=float(weight.size)))
-    shares = _shares(s, rows, weight)
-    moments = (rows * shares[:, None]).T @ rows
-    return s._replace(sums=shares @ rows, moments=moments, inverse=float(shares.sum()))
+def check_smoothing(smoothing: float) -> None:
+    if not (smoothing >= 0.0 and math.isfinite(smoothing)):
+        raise ValueError(f"smoothing must be a number of at least 0, got {smoothing}")
 
 
-def _projections(s: PCAState, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _projections(s: PCAState, k: int, lift: float) -> tuple[np.ndarray, np.ndarray]:
     """(k, features) and (k,): the k - 1 projections in units of their spread, and the degree."""
     if k == 1:
-        return s.reference[None, :].copy(), np.zeros(1)
+        return s.reference[None, :].copy(), np.full(1, lift)
     mean = s.sums / s.inverse
     covariance = s.moments / s.inverse - np.outer(mean, mean)
     m = mean.size
@@ -256,7 +277,7 @@ def _projections(s: PCAState, k: int) -> tuple[np.ndarray, np.ndarray]:
     says = values > 1e-12 * values[0]
     W[:, : says.size][:, says] = vectors[:, says] / np.sqrt(values[says])
     W *= np.where(np.take_along_axis(W, np.abs(W).argmax(axis=0)[None], axis=0) < 0.0, -1.0, 1.0)
-    return np.vstack([W.T, s.reference]), np.append(-mean @ W, 0.0)
+    return np.vstack([W.T, s.reference]), np.append(-mean @ W, lift)
 
 
 def _frequent_signs(e: np.ndarray, k: int) -> np.ndarray:
