@@ -26,7 +26,8 @@ import numpy as np
 from numba import njit
 
 __all__ = [
-    "column_sums", "descend_by_columns", "descend_by_lines", "descend_by_matrix", "move_rows",
+    "column_sums", "descend_by_columns", "descend_by_lines", "descend_by_matrices",
+    "descend_by_matrix", "move_rows",
 ]  # fmt: skip
 
 _NEWTON = 50
@@ -122,6 +123,44 @@ def descend_by_matrix(S, gradient, by_row, by_entry, ridge, W, sweeps, enough):
             gained += 0.5 * change * (h + ridge)
             awake[a] = alive
         if gained <= enough:
+            if everyone:
+                break
+            everyone = True
+        else:
+            everyone = False
+
+
+@njit(cache=True, nogil=True)
+def descend_by_matrices(S, slopes, by_row, by_entry, ridge, W, sweeps, share):
+    """The same where each task has a matrix, S (tasks, features, features); slopes (tasks, ..).
+
+    Slopes move along.  Sweeps end when one of all rows gains no more than this share of all.
+    """
+    size, tasks = W.shape
+    c, h, new = np.empty(tasks), np.empty(tasks), np.empty(tasks)
+    awake, everyone, total = np.ones(size, np.bool_), True, 0.0
+    for _ in range(sweeps):
+        gained = 0.0
+        for a in range(size):
+            if not (everyone or awake[a]):
+                continue
+            for q in range(tasks):
+                h[q] = S[q, a, a]
+                c[q] = h[q] * W[a, q] - slopes[q, a]
+                new[q] = W[a, q]
+            _solve_row(c, h, by_row[a], by_entry[a], ridge, new)
+            awake[a] = False
+            for q in range(tasks):
+                move = new[q] - W[a, q]
+                W[a, q] = new[q]
+                awake[a] = awake[a] or new[q] != 0.0
+                gained += 0.5 * (h[q] + ridge) * move * move
+                if move != 0.0:
+                    line, own = S[q, a], slopes[q]
+                    for b in range(size):
+                        own[b] += move * line[b]
+        total += gained
+        if gained <= share * total:
             if everyone:
                 break
             everyone = True
