@@ -9,7 +9,8 @@ turn.
 of the cheapest of the tolerances tried that reaches it; no intercept, the same objective for all,
 at a tenth of the strength that leaves nothing.  skglm gets its column-wise matrix, converted
 outside the timing.  celer has least squares only, group-lasso (two tolerances) no
-weights within groups that skglm and we share, so that it takes part in the group lasso only.
+weights within groups that skglm and we share, so that it takes part in the group lasso only; for
+the logistic loss skglm takes neither sparse rows nor weights within groups.
 """
 
 from __future__ import annotations

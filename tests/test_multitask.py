@@ -257,7 +257,7 @@ def test_solvers_that_learn_no_tasks_name_those_that_do(solver):
         model.partial_fit(X, Y_LONG, task=SCHOOL, tasks=SCHOOLS)
     with pytest.raises(AttributeError) as caught:
         MultiTaskRegressor(solver="proximal_newton").partial_fit(X, Y)
-    assert "use 'auto' or 'rda'" in str(caught.value.__cause__)
+    assert "use 'auto', 'rda' or 'rda_plus'" in str(caught.value.__cause__)
 
 
 # ---------------------------------------------------------------- files

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from conftest import chunk_of
 from thresher import LinearClassifier, LinearRegressor
 from thresher.losses import LeastSquares, Logistic
-from thresher.penalties import L1, ElasticNet, GroupL2, WeightedL1, pattern_of
+from thresher.penalties import L1, ElasticNet, GroupL2, SparseGroupL2, WeightedL1, pattern_of
 from thresher.solvers import LPS, RDA, Problem, ProximalNewton, RDAPlus, Status, driver
 from thresher.solvers._manifold import Units, distance, tempted
 from thresher.solvers.driver import Plan
@@ -291,6 +291,7 @@ def test_a_state_from_a_file_is_checked():
         ({"gamma": -1.0}, "gamma"), ({"online_passes": 0.0}, "online_passes"),
         ({"gradient_fraction": 0.0}, "gradient_fraction"), ({"hessian_rows": -1}, "hessian_rows"),
         ({"newton_threshold": -1}, "newton_threshold"), ({"goal": -1.0}, "goal"),
+        ({"floor": -1.0}, "floor"),
     ],
 )  # fmt: skip
 def test_impossible_options_are_named(options, said):
@@ -353,3 +354,25 @@ def test_it_goes_on_where_it_ended():
     assert model.score(X, y) > 0.99
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         LinearRegressor("huber", solver="rda_plus", max_iter=1, random_state=0).fit(X, y)
+
+
+def test_the_pattern_of_a_sparse_group_has_the_zeros_within_it():
+    w = np.array([0.5, 0.0, -2.0, 0.0, 0.0, 0.0])
+    labels = [0, 0, 1, 1, 2, 2]
+    assert pattern_of(SparseGroupL2(labels), w).tolist() == [1, 0, -1, 0, 0, 0]
+    mixed = SparseGroupL2(labels, within=[0.0, 1.0, 1.0])  # no corners within the first
+    assert pattern_of(mixed, w).tolist() == [1, 1, -1, 0, 0, 0]
+    assert pattern_of(GroupL2(labels), w).tolist() == [1, 1, 0]
+
+
+def test_a_state_with_a_pattern_of_groups_alone_is_watched_anew():
+    """As files of before patterns within groups have them."""
+    problem, chunk = problem_of(SparseGroupL2(GROUPS, 0.03), tol=1e-6), chunk_of(X, SIGNS)
+    stream = Stream.open(problem, RDAPlus(), chunk, Facts(N))
+    solver, problem = stream.solver, stream.problem
+    old = solver.update(problem, stream.state, parts_of(chunk)[0])
+    old = old._replace(pattern=np.zeros(8, np.int8), since=0)
+    solver.check_state(problem, old)
+    assert solver.update(problem, old, parts_of(chunk)[1]).pattern.size == D
+    with pytest.raises(ValueError, match="pattern"):
+        solver.check_state(problem, old._replace(pattern=np.zeros(5, np.int8)))

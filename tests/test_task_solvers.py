@@ -13,6 +13,7 @@ from thresher._rows import as_rows
 from thresher.losses import Hinge, LeastSquares, Logistic
 from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, SparseGroupL2
 from thresher.solvers import RDA, Problem, ProximalNewton, driver
+from thresher.solvers._task_descent import descend_by_lines, descend_by_matrix
 from thresher.solvers.tasks import even_weights, task_gradient_at_zero
 
 D, TASKS = 8, 4
@@ -294,3 +295,34 @@ def test_who_cannot_learn_tasks_says_so():
     pairs = driver.whole(as_rows(X), np.full((X.shape[0], 2), float(TASKS)))
     with pytest.raises(ValueError, match="beyond the 4"):
         driver.learn(RDA(gamma=1.0), problem(L1(1.0), "pairs"), pairs, driver.Plan(1))
+
+
+# ---------------------------------------------------------------- the descents
+
+
+@pytest.mark.parametrize("share", [0.02, 0.6])
+@pytest.mark.parametrize(("n", "d", "tasks"), [(200, 70, 3), (200, 96, 40), (40, 130, 5)])
+def test_blocks_of_features_end_where_the_conditions_of_the_optimum_hold(n, d, tasks, share):
+    """Of many blocks, most of whose features move (a weak penalty), or few of them."""
+    rng = np.random.default_rng(0)
+    X, C = rng.normal(size=(n, d)) / np.sqrt(n), rng.normal(size=(d, tasks))
+    C[5:] *= 0.2
+    S = X.T @ X
+    by_row = np.full(d, share * np.linalg.norm(C, axis=1).max())
+    found = []
+    for matrix, lines in ((S, None), (None, np.ascontiguousarray(X.T))):
+        W = np.zeros((d, tasks))
+        rest = (-C, by_row, np.zeros(d), 0.1, W, 20_000, 1e-16)
+        if matrix is not None:
+            descend_by_matrix(matrix, *rest)
+        else:
+            descend_by_lines(lines, *rest)
+        found.append(W)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    slopes = (S + 0.1 * np.eye(d)) @ found[0] - C
+    norms = np.linalg.norm(found[0], axis=1, keepdims=True)
+    used = norms[:, 0] > 0.0
+    pull = by_row[:, None] * found[0] / np.where(norms > 0.0, norms, 1.0)
+    assert np.abs(slopes[used] + pull[used]).max() < 1e-6
+    assert np.all(np.linalg.norm(slopes[~used], axis=1) <= by_row[~used] + 1e-6)
+    assert 0 < used.sum() <= d

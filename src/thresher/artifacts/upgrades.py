@@ -20,6 +20,7 @@ _MOVED = {
     "thresher.kernels": "thresher.kernels.functions",
     "thresher.penalties": "thresher.penalties.coordinates",
     "thresher.penalties.GroupL2": "thresher.penalties.groups",
+    "thresher.solvers.rda_plus.PlusState": "thresher.solvers._plus_states",
 }
 
 
@@ -50,6 +51,7 @@ _ADDED: dict[str, Json] = {
     "thresher.solvers.proximal.TruncatedGradient": {"origin": 0.0},
     "thresher.solvers.rda.RDA": {"origin": 0.0, "floor": 0.0},
     "thresher.solvers.rda.AdaptiveRDA": {"origin": 0.0},
+    "thresher.solvers.rda_plus.RDAPlus": {"floor": 0.0},
     "thresher.solvers.reweighted.ReweightedL1": {"hold": None, "origin": 0.0},
     "thresher.solvers.reweighted.ReweightedL2": {"origin": 0.0},
     "thresher.solvers.weighted_pca.WeightedPCA": {"smoothing": 0.0},

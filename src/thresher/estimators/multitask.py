@@ -35,9 +35,10 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskModel):
         "group": whole rows of W, so that all tasks use the same features (aMTFS, the multi-task
         lasso); "sparse_group": rows, and then tasks within rows (MTFTS); "l1": single weights, each
         task for itself (iMTFS).  Objects such as ``GroupL2(elastic=0.1)`` have a ridge besides.
-    solver : {"auto", "proximal_newton", "rda"} or Solver, default="auto"
-        "proximal_newton": the optimum, from all rows; "rda": dual averaging, row by row.  "auto":
-        the optimum for smooth losses, dual averaging for others and in ``partial_fit``.
+    solver : {"auto", "proximal_newton", "rda", "rda_plus"} or Solver, default="auto"
+        "proximal_newton": the optimum, from all rows; "rda": dual averaging, row by row;
+        "rda_plus": that until it is known which weights are zero, then the optimum, in streams too.
+        "auto": the optimum for smooth losses, dual averaging for others and in ``partial_fit``.
     alpha : float or None, default=None
         Strength of the penalty.  None: a hundredth of the strength that would leave an empty model.
     fit_intercept : bool, default=True
@@ -177,7 +178,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskModel):
     penalty : {"group", "sparse_group", "l1", "elastic_net", "l2"} or Penalty, default="group"
         "group": whole rows of W, so that all tasks use the same features (aMTFS);
         "sparse_group": rows, and then tasks within rows (MTFTS); "l1": single weights (iMTFS).
-    solver : {"auto", "proximal_newton", "rda"} or Solver, default="auto"
+    solver : {"auto", "proximal_newton", "rda", "rda_plus"} or Solver, default="auto"
         As in ``MultiTaskRegressor``.
     alpha : float or None, default=None
         Strength of the penalty.  None: a hundredth of the strength that would leave an empty model.

@@ -112,7 +112,7 @@ class TaskFiles(LinearModel):
             return False
 
     def without_stream(self) -> tuple[str, str]:
-        return f"solver={self.solver!r}", "solver='auto' or 'rda'"
+        return f"solver={self.solver!r}", "solver='auto', 'rda' or 'rda_plus'"
 
     def look_over(self, moments: Any, counted: bool, weighted: bool) -> None:
         """Tasks are those with rows to learn from where all rows were counted, else all that have a

@@ -253,8 +253,8 @@ class MultiTaskModel(TaskFiles):
         if self.streams_files():
             return True
         raise AttributeError(
-            f"solver={self.solver!r} must see all rows at once and has no partial_fit; use 'auto' "
-            "or 'rda'"
+            f"solver={self.solver!r} must see all rows at once and has no partial_fit; use 'auto', "
+            "'rda' or 'rda_plus'"
         )
 
     def check_options(self) -> None:

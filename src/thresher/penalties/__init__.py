@@ -21,7 +21,8 @@ coordinates, :math:`\psi(w) = \sum_g \psi_g(w_g)`.  In place of ``value`` and ``
 Groups may share features (``blocks.py``).
 
 ``pattern(w, j)``, of groups ``pattern_block(w, group)``, numbers the smooth piece of the penalty
-that a weight, or the weights of a group, lie on.  All of them together are the manifold that w lies
+that a weight, or the weights of a group, lie on (and ``pattern_within(w, group)`` those of single
+weights within a group, where there are any).  All of them together are the manifold that w lies
 on: within it the penalty is smooth (:func:`pattern_of`).
 """
 

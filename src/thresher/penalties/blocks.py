@@ -52,6 +52,9 @@ class GroupPenalty(Penalty):
         ||v|| <= step weight; solvers keep norms to know it without a look at the block.  With the
         trait ``radial`` the term *is* weight ||w|| + ridge / 2 ||w||^2, and the norms of the groups
         that a row touches are all that is asked for.
+    ``pattern_within(w, group)``
+        optional, of a penalty with corners within groups: the smooth piece that a single weight of
+        a group that is not zero lies on
 
     With fields ``members`` and ``names`` besides (None by default) groups may be anything that
     ``thresher.penalties.membership`` lists, and may share features: coordinate c of ``groups`` is
@@ -82,6 +85,7 @@ class GroupPenalty(Penalty):
         "order", "pointers", "starts", "places", "owners", "homes",
     )  # fmt: skip
     weight: ClassVar[Any] = None
+    pattern_within: ClassVar[Any] = None
     # None of the coordinates has a term of its own.
     value: ClassVar[Any] = None  # type: ignore[assignment]
     prox: ClassVar[Any] = None  # type: ignore[assignment]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thresher.dimensions import Float
-from thresher.penalties.base import RowLevels, check_strength
+from thresher.penalties.base import RowLevels, check_strength, sign
 from thresher.penalties.blocks import GroupPenalty, block_norm, block_weights
 
 __all__ = ["GroupL2", "SparseGroupL2", "lp_value"]
@@ -208,6 +208,10 @@ class SparseGroupL2(_Weighted):
                 )
             given = np.full(self.n_groups, float(given))
         self._set(thresholds=self._numbers("within", given) if self.is_bound else np.zeros(0))
+
+    def pattern_within(self, w, group):
+        """Its sign, or zero, where single weights have a threshold."""
+        return sign(w) if self.thresholds[group] > 0.0 else 1.0
 
     def threshold(self, group):
         return self.strength * (1.0 - self.elastic) * self.thresholds[group]

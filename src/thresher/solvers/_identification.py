@@ -41,10 +41,12 @@ class Ending(NamedTuple):
         return stable or dual.seen >= self.most
 
 
-def every_of(chunk: Chunk, batch: int) -> int:
-    """Steps between looks at the pattern: a look costs the features, a step the elements."""
+def every_of(problem: Problem, chunk: Chunk, batch: int) -> int:
+    """Steps between looks at the pattern: a look costs the weights, a step the elements."""
     rows, features = chunk.rows.shape
     elements = batch * chunk.rows.stored / max(rows, 1)
+    if problem.targets == "pairs":  # a row is of one task, a look at all
+        features *= problem.outputs
     return max(1, math.ceil(features / max(elements, 1.0)))
 
 
@@ -85,7 +87,8 @@ def watched(
     ending: Ending,
 ) -> tuple[Any, Watch]:  # fmt: skip
     """Dual averaging over the rows, until it is over or they are."""
-    if every == 1 and not chunk.rows.is_sparse and "grouped" not in problem.penalty.traits:
+    single = not problem.has_tasks and "grouped" not in problem.penalty.traits
+    if every == 1 and not chunk.rows.is_sparse and single:
         pattern = watch.pattern.copy()
         bias, step, paid, since, seen = _average(
             *chunk, problem.loss, problem.penalty, solver.gamma, solver.batch,

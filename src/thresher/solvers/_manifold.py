@@ -9,12 +9,15 @@ is for units at zero the part of the gradient that the penalty does not hold,
 :math:`\operatorname{sgn}(g)\max(|g| - \lambda, 0)` for l1, and as s goes to zero it is for all
 units the subgradient of least norm.  The optimality measure is its root mean square over all
 coordinates and the intercept, :math:`\delta = \|r\| / \sqrt n` (S. Lee's thesis, eq. 2.45).
+
+Of many tasks weights and gradients are tables (features, tasks); a unit is then a feature with its
+weights in all tasks, whatever the penalty, and delta is taken over all entries and intercepts.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -51,8 +54,10 @@ class Units(NamedTuple):
     def are_single(self) -> bool:
         return self.order.size == self.pointers.size - 1
 
-    def with_any(self, marked: np.ndarray) -> np.ndarray:
+    def with_any(self, marked: Any) -> np.ndarray:
         """Units with a marked coordinate, as a mask."""
+        if marked.ndim == 2:
+            marked = np.any(marked, axis=1)
         if self.are_single and self.order.size:
             return marked[self.order]
         return np.logical_or.reduceat(marked[self.order], self.pointers[:-1])
@@ -89,10 +94,23 @@ def _map_groups(penalty, w, gradient, step, out):
             out[penalty.order[k]] = part[k - start]
 
 
+def _map_rows(penalty: Penalty, W: np.ndarray, gradient: np.ndarray, step: float) -> np.ndarray:
+    """Of many tasks: thresholds of entries, then of rows (features)."""
+    levels = penalty.row_levels(W.shape[0])
+    assert levels is not None
+    moved = W - step * gradient
+    left = np.maximum(np.abs(moved) - step * levels.entries[:, None], 0.0)
+    norms, pulls = np.sqrt(np.einsum("jq,jq->j", left, left)), step * levels.rows
+    factor = np.where(norms > pulls, 1.0 - pulls / np.maximum(norms, 1e-300), 0.0)
+    return np.copysign(left, moved) * (factor / (1.0 + step * levels.ridge))[:, None]
+
+
 def proximal_point(
     penalty: Penalty, w: np.ndarray, gradient: np.ndarray, step: float
 ) -> np.ndarray:
     """prox of the penalty at w - step gradient, all coordinates."""
+    if w.ndim == 2:
+        return _map_rows(penalty, w, gradient, step)
     out = np.empty_like(w)
     if "grouped" in penalty.traits:
         _map_groups(penalty, w, gradient, step, out)
@@ -118,13 +136,16 @@ def strongest(
     if room <= 0:
         return candidates[:0]
     moves = np.abs(proximal_point(penalty, np.zeros_like(gradient), gradient, 1.0))
+    if moves.ndim == 2:
+        moves = moves.max(axis=1)
     pull = np.maximum.reduceat(moves[units.order], units.pointers[:-1])[candidates]
     return candidates[np.argpartition(pull, -room)[-room:]]
 
 
-def distance(penalty: Penalty, w: np.ndarray, gradient: np.ndarray, slope: float) -> float:
-    """delta at w, for the gradient of the mean loss and its ``slope`` along the intercept."""
+def distance(penalty: Penalty, w: np.ndarray, gradient: np.ndarray, slope: Any) -> float:
+    """delta at w, for the gradient of the mean loss and its ``slope`` along the intercepts."""
     reach, force = float(np.max(np.abs(w), initial=0.0)), float(np.max(np.abs(gradient)))
     step = _SHORT * reach / force if reach > 0.0 and force > 0.0 else _SHORT**2
     least = (w - proximal_point(penalty, w, gradient, step)) / step
-    return math.sqrt((float(least @ least) + slope * slope) / (w.size + 1))
+    squares = float(np.sum(least * least)) + float(np.sum(np.square(slope)))
+    return math.sqrt(squares / (w.size + np.size(slope)))

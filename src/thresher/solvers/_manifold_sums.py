@@ -4,6 +4,9 @@ A pass adds up the loss, the gradient of all features and the Hessian of those o
 After it delta is known over all features; units that the manifold missed join it, and the next
 point is the minimum of the quadratic model plus the penalty on the manifold.  A step that did not
 keep its promise is halved, which costs a pass too.  Sums of different rows are added.
+
+Of many tasks points and gradients are tables (features and intercept, tasks), and each task has a
+Hessian of its own (``_task_sums.py``).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from thresher.penalties import evaluate
 from thresher.solvers._block_descent import descend_blocks
 from thresher.solvers._manifold import Units, distance, strongest, tempted
 from thresher.solvers._system import whole_hessian
+from thresher.solvers._task_sums import added_of_tasks, target_of_tasks
 from thresher.solvers._views import copied_columns
 from thresher.solvers._working_set import descend_matrix
 from thresher.solvers.base import Chunk, Problem
@@ -41,10 +45,11 @@ class ManifoldSums(NamedTuple):
     length: float  # share of the direction that leads to the point
 
     @classmethod
-    def empty(cls, features: int) -> ManifoldSums:
+    def empty(cls, problem: Problem) -> ManifoldSums:
         """What there is before phase two."""
-        point, sums, kept, direction = (np.zeros(features + 1) for _ in range(4))
-        inside, hessian = np.zeros(features, np.int8), np.zeros((0, 0))
+        features, tasks = problem.n_features, (problem.outputs,) if problem.has_tasks else ()
+        point, sums, kept, direction = (np.zeros((features + 1, *tasks)) for _ in range(4))
+        inside, hessian = np.zeros(features, np.int8), np.zeros((*tasks, 0, 0))
         return cls(point, inside, 0.0, sums, hessian, 0.0, kept, -1.0, direction, 0.0, 1.0)
 
     @property
@@ -53,15 +58,17 @@ class ManifoldSums(NamedTuple):
 
 
 def opened(
-    problem: Problem, units: Units, inside: np.ndarray, w: np.ndarray, bias: float
+    problem: Problem, units: Units, inside: np.ndarray, w: np.ndarray, bias: Any
 ) -> ManifoldSums:
     """Ready for the first pass of phase two, from this point and on these units."""
-    empty = ManifoldSums.empty(problem.n_features)
-    return _emptied(empty._replace(point=np.append(w, bias), inside=_mask(problem, units, inside)))
+    empty, point = ManifoldSums.empty(problem), np.concatenate([w, np.asarray(bias)[None]])
+    return _emptied(empty._replace(point=point, inside=_mask(problem, units, inside)))
 
 
 def added(problem: Problem, s: ManifoldSums, chunk: Chunk) -> ManifoldSums:
     """With the sums of some more rows."""
+    if problem.has_tasks:
+        return s._replace(**added_of_tasks(problem, s, chunk))
     rows, weight, order = chunk.rows, chunk.weight, chunk.order
     p, columns = np.zeros(chunk.size), s.columns
     predict(rows, order, s.point[:-1], s.point[-1], p)
@@ -79,7 +86,7 @@ def added(problem: Problem, s: ManifoldSums, chunk: Chunk) -> ManifoldSums:
 
 def delta_of(problem: Problem, s: ManifoldSums) -> float:
     """delta at the point where the sums were taken."""
-    slope = float(s.sums[-1]) / s.mass if problem.fit_intercept else 0.0
+    slope = s.sums[-1] / s.mass if problem.fit_intercept else np.zeros_like(s.sums[-1])
     return distance(problem.penalty, s.point[:-1], s.sums[:-1] / s.mass, slope)
 
 
@@ -88,7 +95,7 @@ def stepped(problem: Problem, units: Units, s: ManifoldSums, most: int) -> Manif
 
     The manifold grows to ``most`` units at most.
     """
-    value = s.value / s.mass + evaluate(problem.penalty, s.point[:-1])
+    value = s.value / s.mass + evaluate(problem.penalty, s.point[:-1].T)
     promised = s.best + 1e-3 * s.length * s.slope + 1e-14 * abs(s.best)
     if s.best >= 0.0 and not value <= promised and s.length > 1e-12:
         half = 0.5 * s.length
@@ -96,17 +103,20 @@ def stepped(problem: Problem, units: Units, s: ManifoldSums, most: int) -> Manif
     gradient = s.sums / s.mass
     if not problem.fit_intercept:
         gradient[-1] = 0.0
-    target = _target(problem, units, s, gradient)
+    if problem.has_tasks:
+        target = target_of_tasks(problem, s, gradient)
+    else:
+        target = _target(problem, units, s, gradient)
     direction = target - s.point
-    penalties = evaluate(problem.penalty, target[:-1]) - evaluate(problem.penalty, s.point[:-1])
-    slope = float(gradient @ direction) + penalties
+    before, after = (evaluate(problem.penalty, at[:-1].T) for at in (s.point, target))
+    slope = float(np.sum(gradient * direction)) + after - before
     # Units that the manifold missed join it for the next Hessian.
-    before = units.with_any(s.inside > 0)
-    missed = tempted(problem.penalty, units, s.point[:-1], gradient[:-1]) & ~before
-    room = most - int(np.count_nonzero(before))
+    known = units.with_any(s.inside > 0)
+    missed = tempted(problem.penalty, units, s.point[:-1], gradient[:-1]) & ~known
+    room = most - int(np.count_nonzero(known))
     joining = strongest(problem.penalty, units, gradient[:-1], np.flatnonzero(missed), room)
-    before[joining] = True
-    inside = _mask(problem, units, before)
+    known[joining] = True
+    inside = _mask(problem, units, known)
     return _emptied(s._replace(
         point=target, inside=inside, kept=s.point.copy(), best=value, direction=direction,
         slope=slope, length=1.0,
@@ -146,7 +156,10 @@ def _emptied(s: ManifoldSums) -> ManifoldSums:
     """For the sums of the next pass."""
     size = s.columns.size + 1
     return s._replace(
-        value=0.0, sums=np.zeros_like(s.sums), hessian=np.zeros((size, size)), mass=0.0
+        value=0.0,
+        sums=np.zeros_like(s.sums),
+        mass=0.0,
+        hessian=np.zeros((*s.hessian.shape[:-2], size, size)),
     )
 
 

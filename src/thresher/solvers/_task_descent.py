@@ -13,7 +13,8 @@ that Newton's method goes up to the solution from 0 without a search.
 
 Two ways.  With least squares, targets for all tasks in all rows and task weights of one, the tasks
 share one matrix S of the working set (:func:`descend_by_matrix`, and :func:`descend_by_lines` where
-rows are fewer than features).  Else steps go through copies of
+rows are fewer than features); others hear of the moves of 32 features at a time, by a matrix
+product.  Else steps go through copies of
 the columns (:func:`descend_by_columns`), with curvatures for each row and task, zero at holes, and
 intercepts eliminated as in ``_working_set.py``.
 """
@@ -26,10 +27,13 @@ import numpy as np
 from numba import njit
 
 __all__ = [
-    "column_sums", "descend_by_columns", "descend_by_lines", "descend_by_matrix", "move_rows",
+    "column_sums", "descend_by_columns", "descend_by_lines", "descend_by_matrices",
+    "descend_by_matrix", "move_rows",
 ]  # fmt: skip
 
 _NEWTON = 50
+_BLOCK, _FEW_MOVED = 32, 6  # features that others are told of together, by a matrix product; unless
+# fewer than a sixth of them have moved
 
 
 @njit(cache=True, nogil=True)
@@ -101,27 +105,95 @@ def descend_by_matrix(S, gradient, by_row, by_entry, ridge, W, sweeps, enough):
     size, tasks = W.shape
     slopes = gradient.T.copy()  # task by task: there are more features than tasks
     c, new = np.empty(tasks), np.empty(tasks)
+    near, moves = np.empty((tasks, _BLOCK)), np.empty((tasks, _BLOCK))
+    room = np.empty((tasks, size))
     awake, everyone = np.ones(size, np.bool_), True
     for _ in range(sweeps):
         gained = 0.0
+        for start in range(0, size, _BLOCK):
+            stop, moved = min(start + _BLOCK, size), 0
+            if not (everyone or np.any(awake[start:stop])):
+                continue
+            moves[:] = 0.0
+            for q in range(tasks):
+                near[q, : stop - start] = slopes[q, start:stop]
+            for a in range(start, stop):
+                h = S[a, a]
+                if not (everyone or awake[a]) or h + ridge <= 0.0:
+                    continue
+                for q in range(tasks):
+                    c[q] = h * W[a, q] - near[q, a - start]
+                _equal_row(c, h, by_row[a], by_entry[a], ridge, new)
+                change, awake[a] = _moved(W[a], new)
+                if change > 0.0:
+                    moved += 1
+                    line = S[a, start:stop]
+                    for q in range(tasks):
+                        move, own = new[q], near[q]
+                        moves[q, a - start] = move
+                        for b in range(line.size):
+                            own[b] += move * line[b]
+                gained += 0.5 * change * (h + ridge)
+            if moved:
+                _tell_all(S, start, stop, moves, _FEW_MOVED * moved < _BLOCK, room, slopes)
+        if gained <= enough:
+            if everyone:
+                break
+            everyone = True
+        else:
+            everyone = False
+
+
+@njit(cache=True, nogil=True)
+def _tell_all(S, start, stop, moves, few, room, slopes):
+    """The slopes of all features hear of the moves of a block: one by one if they are few."""
+    if not few and stop - start == _BLOCK:
+        np.dot(moves, S[start:stop], room)
+        for q in range(slopes.shape[0]):
+            own, more = slopes[q], room[q]
+            for b in range(own.size):
+                own[b] += more[b]
+        return
+    for a in range(start, stop):
+        line = S[a]
+        for q in range(slopes.shape[0]):
+            move, own = moves[q, a - start], slopes[q]
+            if move != 0.0:
+                for b in range(line.size):
+                    own[b] += move * line[b]
+
+
+@njit(cache=True, nogil=True)
+def descend_by_matrices(S, slopes, by_row, by_entry, ridge, W, sweeps, share):
+    """The same where each task has a matrix, S (tasks, features, features); slopes (tasks, ..).
+
+    Slopes move along.  Sweeps end when one of all rows gains no more than this share of all.
+    """
+    size, tasks = W.shape
+    c, h, new = np.empty(tasks), np.empty(tasks), np.empty(tasks)
+    awake, everyone, total = np.ones(size, np.bool_), True, 0.0
+    for _ in range(sweeps):
+        gained = 0.0
         for a in range(size):
-            h = S[a, a]
-            if not (everyone or awake[a]) or h + ridge <= 0.0:
+            if not (everyone or awake[a]):
                 continue
             for q in range(tasks):
-                c[q] = h * W[a, q] - slopes[q, a]
-            _equal_row(c, h, by_row[a], by_entry[a], ridge, new)
-            change, alive = _moved(W[a], new)
-            if change > 0.0:
-                line = S[a]
-                for q in range(tasks):
-                    move, own = new[q], slopes[q]
-                    if move != 0.0:
-                        for b in range(size):
-                            own[b] += move * line[b]
-            gained += 0.5 * change * (h + ridge)
-            awake[a] = alive
-        if gained <= enough:
+                h[q] = S[q, a, a]
+                c[q] = h[q] * W[a, q] - slopes[q, a]
+                new[q] = W[a, q]
+            _solve_row(c, h, by_row[a], by_entry[a], ridge, new)
+            awake[a] = False
+            for q in range(tasks):
+                move = new[q] - W[a, q]
+                W[a, q] = new[q]
+                awake[a] = awake[a] or new[q] != 0.0
+                gained += 0.5 * (h[q] + ridge) * move * move
+                if move != 0.0:
+                    line, own = S[q, a], slopes[q]
+                    for b in range(size):
+                        own[b] += move * line[b]
+        total += gained
+        if gained <= share * total:
             if everyone:
                 break
             everyone = True
@@ -134,32 +206,39 @@ def descend_by_lines(lines, gradient, by_row, by_entry, ridge, W, sweeps, enough
     """The same with S = lines lines', (features, rows), where rows are the fewer."""
     size, tasks = W.shape
     moved = np.zeros((lines.shape[1], tasks))
-    c, new = np.empty(tasks), np.empty(tasks)
-    levels = np.empty(size)
-    for a in range(size):
-        levels[a] = np.sum(lines[a] * lines[a])
+    c, new, moves = np.empty(tasks), np.empty(tasks), np.empty((_BLOCK, tasks))
+    own = np.empty((size, _BLOCK))  # of S: what lies on its diagonal, block by block
+    for start in range(0, size, _BLOCK):
+        block = lines[start : start + _BLOCK]
+        own[start : start + _BLOCK, : block.shape[0]] = np.dot(block, block.T)
     awake, everyone = np.ones(size, np.bool_), True
     for _ in range(sweeps):
         gained = 0.0
-        for a in range(size):
-            h, line = levels[a], lines[a]
-            if not (everyone or awake[a]) or h + ridge <= 0.0:
+        for start in range(0, size, _BLOCK):
+            stop = min(start + _BLOCK, size)
+            if not (everyone or np.any(awake[start:stop])):
                 continue
-            for q in range(tasks):
-                c[q] = h * W[a, q] - gradient[a, q]
-            for i in range(line.size):
-                x, row = line[i], moved[i]
+            block = lines[start:stop]
+            near, some = np.dot(block, moved), False
+            moves[:] = 0.0
+            for a in range(start, stop):
+                h = own[a, a - start]
+                if not (everyone or awake[a]) or h + ridge <= 0.0:
+                    continue
                 for q in range(tasks):
-                    c[q] -= x * row[q]
-            _equal_row(c, h, by_row[a], by_entry[a], ridge, new)
-            change, alive = _moved(W[a], new)
-            if change > 0.0:
-                for i in range(line.size):
-                    x, row = line[i], moved[i]
-                    for q in range(tasks):
-                        row[q] += x * new[q]
-            gained += 0.5 * change * (h + ridge)
-            awake[a] = alive
+                    c[q] = h * W[a, q] - gradient[a, q] - near[a - start, q]
+                _equal_row(c, h, by_row[a], by_entry[a], ridge, new)
+                change, awake[a] = _moved(W[a], new)
+                if change > 0.0:
+                    some = True
+                    moves[a - start] = new
+                    for b in range(stop - start):
+                        x, row = own[a, b], near[b]
+                        for q in range(tasks):
+                            row[q] += x * new[q]
+                gained += 0.5 * change * (h + ridge)
+            if some:
+                moved += np.dot(block.T, moves[: stop - start])
         if gained <= enough:
             if everyone:
                 break

@@ -18,6 +18,7 @@ from scipy.sparse import csc_array, issparse
 
 from thresher.functions import LinearFunction
 from thresher.losses import LeastSquares
+from thresher.penalties.base import RowLevels
 from thresher.solvers._task_descent import (
     column_sums,
     descend_by_columns,
@@ -29,7 +30,10 @@ from thresher.solvers._task_gram import gram_of
 from thresher.solvers.base import Chunk, Problem
 from thresher.solvers.tasks import TaskTargets, levels_of, targets_of
 
-__all__ = ["TaskNewtonState", "start_tasks", "step_tasks", "weights_of_tasks"]
+__all__ = [
+    "TaskData", "TaskNewtonState", "data_of_tasks", "gradients_of_tasks", "predictions_of_tasks",
+    "rows_in_use", "start_tasks", "step_on", "step_tasks", "weights_of_tasks",
+]  # fmt: skip
 
 _SWEEPS, _ROUGH = 300, 10
 _LEAST = 1e-12  # of the largest curvature of a feature: what it has in a task at least
@@ -48,7 +52,7 @@ class TaskNewtonState(NamedTuple):
     floor: float  # the objective counts as at least this
 
 
-class _Data(NamedTuple):
+class TaskData(NamedTuple):
     """The rows in use, their targets, and the factor of each loss."""
 
     columns: Any
@@ -68,7 +72,8 @@ def _layout(columns: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.arange(d + 1) * n, np.zeros(0, np.int64), np.ascontiguousarray(columns.T).reshape(-1)
 
 
-def _data(problem: Problem, chunk: Chunk, columns: Any) -> _Data:
+def data_of_tasks(problem: Problem, chunk: Chunk, columns: Any) -> TaskData:
+    """The rows in use with some of their columns."""
     targets, order = targets_of(problem, chunk.y), chunk.order
     weight = chunk.weight[order]
     mass = max(float(weight.sum()) * targets.share, 1e-300)
@@ -76,7 +81,7 @@ def _data(problem: Problem, chunk: Chunk, columns: Any) -> _Data:
         values=np.take(targets.values, order, axis=0).astype(np.float64, copy=False),
         base=targets.base[order],
     )
-    return _Data(columns, own, (weight / mass)[:, None])
+    return TaskData(columns, own, (weight / mass)[:, None])
 
 
 @njit(cache=True, nogil=True)
@@ -107,11 +112,16 @@ def _losses(values, base, factors, scale, loss, p, along, t):
     return total
 
 
+def rows_in_use(chunk: Chunk) -> Any:
+    """An array, or a CSC matrix."""
+    taken = chunk.rows.seen(chunk.order)
+    return csc_array(taken) if issparse(taken) else taken
+
+
 def start_tasks(problem: Problem, chunk: Chunk, largest: int) -> TaskNewtonState:
     """Nothing but intercepts: at the means of the tasks' targets, if these are numbers."""
-    taken = chunk.rows.seen(chunk.order)
-    columns = csc_array(taken) if issparse(taken) else taken
-    data = _data(problem, chunk, columns)
+    columns = rows_in_use(chunk)
+    data = data_of_tasks(problem, chunk, columns)
     values, base = data.targets.values, data.targets.base
     tasks, d, n = problem.outputs, problem.n_features, values.shape[0]
     w, none = np.zeros((d, tasks)), np.zeros((0, 0))
@@ -149,9 +159,17 @@ def step_tasks(
     """One step; the residual is infinite while features outside the working set want to move."""
     if s.gram is not None:
         return _step_by_gram(problem, s, first)
-    data, tasks = _data(problem, chunk, s.columns), problem.outputs
-    targets, base = data.targets, data.targets.base
-    rows, entries, ridge = levels_of(problem)
+    data = data_of_tasks(problem, chunk, s.columns)
+    return step_on(problem, data, levels_of(problem), s, first, largest)
+
+
+def step_on(
+    problem: Problem, data: TaskData, levels: RowLevels, s: TaskNewtonState, first: int,
+    largest: int,
+) -> TaskNewtonState:  # fmt: skip
+    """One step with these columns, whose penalty is ``levels``."""
+    targets, base, tasks = data.targets, data.targets.base, problem.outputs
+    rows, entries, ridge = levels
     slopes = np.zeros(targets.values.shape)
     shared = _shares_matrix(problem, targets)
     curvatures = np.zeros((0, 0) if shared else slopes.shape)
@@ -234,7 +252,29 @@ def _shares_matrix(problem: Problem, targets: TaskTargets) -> bool:
     return _is_quadratic(problem) and whole and bool(np.allclose(targets.factors, 1.0, rtol=1e-12))
 
 
-def _gradient(data: _Data, slopes: np.ndarray, tasks: int) -> np.ndarray:
+def predictions_of_tasks(data: TaskData, W: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """(rows in use, tasks of a row) of weights (features, tasks)."""
+    base, width = data.targets.base, data.targets.values.shape[1]
+    used = np.flatnonzero(np.any(W != 0.0, axis=1))
+    along = _along(base, data.columns[:, used], W[used], width)
+    return along + _of_rows(base, bias, width)
+
+
+def gradients_of_tasks(
+    problem: Problem, data: TaskData, p: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """The mean loss, its gradient (features, tasks), and its slopes along the intercepts."""
+    slopes = np.zeros(p.shape)
+    value = _derivatives(
+        *data.targets[:3], data.scale, problem.loss, p, slopes, np.zeros((0, 0)), False
+    )
+    along_bias = _by_task(data.targets.base, slopes, problem.outputs)
+    if not problem.fit_intercept:
+        along_bias[:] = 0.0
+    return float(value), _gradient(data, slopes, problem.outputs), along_bias
+
+
+def _gradient(data: TaskData, slopes: np.ndarray, tasks: int) -> np.ndarray:
     """(features, tasks)."""
     if slopes.shape[1] == tasks:  # every row is of every task
         return np.ascontiguousarray(data.columns.T @ slopes)
@@ -275,8 +315,8 @@ def _working_set(
 
 
 def _descend_shared(
-    problem: Problem, data: _Data, part: Any, gradient: np.ndarray, slope_b: np.ndarray, bound: Any,
-    target: np.ndarray, ends: Any,
+    problem: Problem, data: TaskData, part: Any, gradient: np.ndarray, slope_b: np.ndarray,
+    bound: Any, target: np.ndarray, ends: Any,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """By the matrix that all tasks share; means of the features and the curvature of intercepts."""
     scale = data.scale[:, 0]
@@ -300,7 +340,7 @@ def _descend_shared(
 
 
 def _descend_own(
-    problem: Problem, data: _Data, part: Any, curvatures: np.ndarray, slope_b: np.ndarray,
+    problem: Problem, data: TaskData, part: Any, curvatures: np.ndarray, slope_b: np.ndarray,
     slopes: np.ndarray, bound: Any, target: np.ndarray, ends: Any,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """By columns, each task with curvatures of its own."""

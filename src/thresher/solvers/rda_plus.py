@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from thresher.functions import LinearFunction
 from thresher.penalties import pattern_of
-from thresher.solvers._block_rda import block_norms
 from thresher.solvers._identification import Ending, Watch, every_of, watched
 from thresher.solvers._local import Options, Start, finish_on
 from thresher.solvers._manifold import Units, tempted
@@ -35,11 +34,16 @@ from thresher.solvers._manifold_sums import (
     opened,
     stepped,
 )
+from thresher.solvers._plus_states import PlusState, TaskPlusState
 from thresher.solvers._states import check_arrays, combined, present
 from thresher.solvers._targets import are_signs, origin_of
+from thresher.solvers._task_local import finish_tasks_on
+from thresher.solvers._task_rda import task_start, task_sums
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.lps import DELTA, check_options
 from thresher.solvers.rda import RDA, DualState
+from thresher.solvers.step_lengths import mean_sqnorm
+from thresher.solvers.tasks import levels_of, mean_square_slope, mean_target
 
 __all__ = ["RDAPlus"]
 
@@ -52,75 +56,15 @@ _SAMPLE = 2000  # rows that sizes are taken from
 _ONLINE, _LOCAL = 0, 1
 
 
-class PlusState(NamedTuple):
-    """Dual averaging's sums, the watch on the pattern, and phase two."""
-
-    gradient: np.ndarray
-    bias_gradient: float
-    step: int
-    seen: int
-    paid: float
-    pattern: np.ndarray
-    since: int
-    phase: int
-    delta: float
-    # phase two: see ``ManifoldSums``
-    point: np.ndarray
-    inside: np.ndarray
-    value: float
-    sums: np.ndarray
-    hessian: np.ndarray
-    mass: float
-    kept: np.ndarray
-    best: float
-    direction: np.ndarray
-    slope: float
-    length: float
-
-    @property
-    def dual(self) -> DualState:
-        return DualState(
-            self.gradient, np.zeros(0), self.bias_gradient, 0.0, self.step, self.seen, self.paid
-        )
-
-    def dual_of(self, problem: Problem) -> Any:
-        """As dual averaging has it for the problem's penalty."""
-        if "grouped" not in problem.penalty.traits:
-            return self.dual
-        fresh = RDA().init(problem)
-        return block_norms(problem, fresh._replace(
-            gradient=self.gradient[:, None], bias_gradient=np.array([self.bias_gradient]),
-            step=self.step, seen=self.seen, paid=self.paid,
-        ))  # fmt: skip
-
-    @property
-    def watch(self) -> Watch:
-        return Watch(self.pattern, self.since)
-
-    @property
-    def local(self) -> ManifoldSums:
-        return ManifoldSums(*(getattr(self, name) for name in ManifoldSums._fields))
-
-    def averaged(self, dual: Any, watch: Watch) -> PlusState:
-        return self._replace(
-            gradient=dual.gradient.reshape(-1), bias_gradient=float(np.sum(dual.bias_gradient)),
-            step=int(dual.step), seen=int(dual.seen), paid=float(dual.paid), pattern=watch.pattern,
-            since=int(watch.since),
-        )  # fmt: skip
-
-    def on(self, local: ManifoldSums, delta: float) -> PlusState:
-        """In phase two."""
-        return self._replace(phase=_LOCAL, delta=delta, **local._asdict())
-
-
 @dataclass(frozen=True)
 class RDAPlus(Solver):
     r"""Dual averaging until the zeros of the optimum are known, then Newton on what is left.
 
-    Any penalty with a proximal map, over coordinates or groups, and a smooth loss: what counts as a
-    pattern is the penalty's own affair.  ``tol`` is the optimality measure delta: the root mean
-    square over all coordinates and the intercept of the subgradient of least norm, in units of the
-    gradient.  Without one it is 1e-4 of a usual gradient, whatever the units.
+    Any penalty with a proximal map, over coordinates or groups, or over the weights of many tasks,
+    and a smooth loss: what counts as a pattern is the penalty's own affair.  ``tol`` is the
+    optimality measure delta: the root mean square over all coordinates and the intercept of the
+    subgradient of least norm, in units of the gradient.  Without one it is 1e-4 of a usual
+    gradient, whatever the units.
 
     In a stream (files, ``thresher train``) the first passes are online and each later pass takes
     one Newton step on the manifold, by sums over the rows; ``partial_fit`` is dual averaging.
@@ -144,7 +88,8 @@ class RDAPlus(Solver):
         Rows per update of dual averaging.
     newton_threshold : int, default=2000
         Most non-zero weights whose Hessian is formed; beyond, steps go through the columns, or, for
-        groups, are proximal gradient steps.  A stream stays online as long as there are more.
+        groups, are proximal gradient steps.  A stream stays online as long as there are more; of
+        many tasks, whose Hessians are one for each, it is their numbers in all that are as many.
     gradient_fraction : float, default=1.0
         Share of the gradient that is taken for a local step (dense rows in memory).
     hessian_rows : int, default=0
@@ -161,6 +106,8 @@ class RDAPlus(Solver):
         All rows, where they are in memory; found by itself.
     in_parts : bool, default=False
         Rows come in parts, never all together; found by itself.
+    floor : float, default=0.0
+        Of many tasks: what beta starts from, as in ``RDA``; found by itself where ``gamma`` is.
 
     Examples
     --------
@@ -186,9 +133,11 @@ class RDAPlus(Solver):
     every: int | None = None
     rows: int | None = None
     in_parts: bool = False
+    floor: float = 0.0
     loss_needs = frozenset({"curvature"})
     default_penalty = "l1"
     default_passes = 30
+    target_kinds = frozenset({"classes", "matrix", "pairs"})
     has_goal = True
     sum_fields = frozenset(
         {"gradient", "bias_gradient", "step", "seen", "paid", "value", "sums", "mass"}
@@ -199,6 +148,10 @@ class RDAPlus(Solver):
     def check(self, problem: Problem) -> None:
         check_batch(self)
         check_options(self, problem)
+        if problem.has_tasks:
+            levels_of(problem)
+        if not 0.0 <= self.floor < math.inf:
+            raise ValueError(f"RDAPlus: floor must be at least 0, got {self.floor}")
         if self.gamma is not None and not self.gamma > 0.0:
             raise ValueError(f"RDAPlus: gamma must be positive, got {self.gamma}")
         if not 0.0 < self.rho <= 1.0:
@@ -222,8 +175,10 @@ class RDAPlus(Solver):
         slope, norm = _sizes(problem, chunk, solver.origin or 0.0)
         if self.gamma is None:
             solver = replace(solver, gamma=max(_STEEP * norm, 1e-12))
+            if problem.has_tasks and math.isfinite(problem.loss.smoothness):
+                solver = replace(solver, floor=problem.loss.smoothness * (norm + 1.0))
         if self.every is None:
-            solver = replace(solver, every=every_of(chunk, self.batch))
+            solver = replace(solver, every=every_of(problem, chunk, self.batch))
         if not self.in_parts:
             solver = replace(solver, rows=int(chunk.order.size))
         if self.goal == 0.0:
@@ -232,15 +187,19 @@ class RDAPlus(Solver):
             solver = replace(solver, goal=max(goal, 1e-300))
         return solver, problem
 
-    def init(self, problem: Problem, chunk: Chunk | None = None) -> PlusState:
+    def init(self, problem: Problem, chunk: Chunk | None = None) -> Any:
         d = problem.n_features
-        pattern = np.zeros_like(pattern_of(problem.penalty, np.zeros(d)))
-        return PlusState(
-            np.zeros(d), 0.0, 0, 0, 0.0, pattern, 0, _ONLINE, _UNKNOWN, *ManifoldSums.empty(d)
-        )
+        local = ManifoldSums.empty(problem)
+        pattern = np.zeros_like(pattern_of(problem.penalty, local.point[:-1].T))
+        rest: Any = (pattern, 0, _ONLINE, _UNKNOWN, *local)
+        if problem.has_tasks:
+            return TaskPlusState(*task_start(problem), *rest)
+        return PlusState(np.zeros(d), 0.0, 0, 0, 0.0, *rest)
 
     def _averaging(self) -> RDA:
-        return RDA(gamma=self.gamma or 1.0, batch=self.batch, origin=self.origin or 0.0)
+        return RDA(
+            gamma=self.gamma or 1.0, batch=self.batch, origin=self.origin or 0.0, floor=self.floor
+        )
 
     def _ending(self) -> Ending:
         """Rows are counted where all of them are known; a stream ends phase one with a pass."""
@@ -252,7 +211,7 @@ class RDAPlus(Solver):
 
     # ------------------------------------------------------------ the phases
 
-    def update(self, problem: Problem, state: PlusState, chunk: Chunk) -> PlusState:
+    def update(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
         if state.phase == _LOCAL:
             if not self.in_parts:
                 return state
@@ -264,16 +223,15 @@ class RDAPlus(Solver):
         return state.averaged(dual, watch)
 
     def between(
-        self, problem: Problem, state: PlusState, chunk: Chunk | None, done: int,
-        planned: int | None,
-    ) -> PlusState:  # fmt: skip
+        self, problem: Problem, state: Any, chunk: Chunk | None, done: int, planned: int | None
+    ) -> Any:
         in_parts = chunk is None or self.in_parts
         if state.phase == _LOCAL and in_parts:
             if state.mass <= 0.0:
                 return state
             units = Units.of(problem.penalty, problem.n_features)
             delta = delta_of(problem, state.local)
-            return state.on(stepped(problem, units, state.local, self.newton_threshold), delta)
+            return state.on(stepped(problem, units, state.local, self._most(problem)), delta)
         ending = self._ending()._replace(enough=1)  # a pass is over
         over = ending.is_reached(state.dual, state.watch) or done >= self.online_passes
         if state.step == 0 or not (state.phase == _LOCAL or over):
@@ -282,31 +240,45 @@ class RDAPlus(Solver):
             assert chunk is not None
             return self._finished(problem, state, chunk)
         units, inside, start = self._manifold(problem, state)
-        if np.count_nonzero(inside) > self.newton_threshold:
+        if np.count_nonzero(inside) > self._most(problem):
             return state
         return state.on(opened(problem, units, inside, start.w, start.bias), _UNKNOWN)
 
-    def polish(self, problem: Problem, state: PlusState, chunk: Chunk) -> PlusState:
+    def _most(self, problem: Problem) -> int:
+        """Units of a manifold whose Hessian, or those of all tasks, is formed."""
+        if not problem.has_tasks:
+            return self.newton_threshold
+        return int(self.newton_threshold / math.sqrt(problem.outputs))
+
+    def polish(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
         """Phase two, where the passes ended before it."""
         if state.phase == _LOCAL or state.step == 0:
             return state
         return self._finished(problem, state, chunk)
 
-    def _manifold(self, problem: Problem, state: PlusState) -> tuple[Units, np.ndarray, Start]:
+    def _manifold(self, problem: Problem, state: Any) -> tuple[Units, np.ndarray, Start]:
         """The units that phase two works on, and where it starts from."""
         units = Units.of(problem.penalty, problem.n_features)
         wide = replace(problem, dtype=np.float64)
         if state.phase == _LOCAL:
-            w, bias = state.point[:-1], float(state.point[-1])
+            w, bias = state.point[:-1], state.point[-1]
             return units, units.with_any(state.inside > 0), Start(w, bias)
         w, bias = self._averaging().finish(wide, state.dual_of(problem))
-        mean = state.gradient / state.step
+        w, rounds = w.T, state.step / (problem.outputs if problem.targets == "pairs" else 1)
+        mean = state.gradient / rounds
         inside = units.with_any(w != 0.0) | tempted(problem.penalty, units, w, mean, self.rho)
-        return units, inside, Start(w, float(bias), self.origin or 0.0)
+        return units, inside, Start(w, bias, self.origin or 0.0)
 
-    def _finished(self, problem: Problem, state: PlusState, chunk: Chunk) -> PlusState:
+    def _finished(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
         """Phase two at one go, with all rows in memory."""
         units, inside, start = self._manifold(problem, state)
+        if problem.has_tasks:
+            ended = finish_tasks_on(
+                problem, chunk, inside, start.w, np.asarray(start.bias), self.newton_threshold,
+                self.goal or DELTA,
+            )  # fmt: skip
+            local = opened(problem, units, ended.inside, ended.w, ended.bias)
+            return state.on(local._replace(hessian=np.zeros((0, 0, 0))), ended.delta)
         options = Options(
             self.newton_threshold, self.gradient_fraction, self.hessian_rows, self.rho
         )
@@ -317,21 +289,22 @@ class RDAPlus(Solver):
 
     # ------------------------------------------------------------ what was learned
 
-    def finish(self, problem: Problem, state: PlusState) -> LinearFunction:
+    def finish(self, problem: Problem, state: Any) -> LinearFunction:
         if state.phase == _ONLINE:
             return self._averaging().finish(problem, state.dual_of(problem))
         point = state.point if state.length == 1.0 else state.kept
-        return LinearFunction(point[:-1].astype(problem.dtype), float(point[-1]))
+        coef = np.ascontiguousarray(point[:-1].T, dtype=problem.dtype)
+        return LinearFunction(coef, point[-1].copy() if problem.has_tasks else float(point[-1]))
 
-    def residual(self, problem: Problem, state: PlusState, before: Any, after: Any) -> float:
+    def residual(self, problem: Problem, state: Any, before: Any, after: Any) -> float:
         if state.phase == _ONLINE:
             return math.inf
         return delta_of(problem, state.local) if state.mass > 0.0 else state.delta
 
-    def is_done(self, problem: Problem, state: PlusState, residual: float) -> bool:
+    def is_done(self, problem: Problem, state: Any, residual: float) -> bool:
         return residual <= (self.goal or DELTA)
 
-    def merge(self, problem: Problem, states: Any, base: PlusState, weights: Any) -> PlusState:
+    def merge(self, problem: Problem, states: Any, base: Any, weights: Any) -> Any:
         """Phase one: sums of gradients and steps add up, as RDA's do; of several shards nobody has
         watched the pattern, and it counts as new.  Phase two: sums over rows are added."""
         states, shares = present(states, weights)
@@ -346,15 +319,18 @@ class RDAPlus(Solver):
             return start.on(added_up([s.local for s in states], start.local), start.delta)
         duals = [s.dual for s in states]
         dual = combined(duals, base.dual, shares, frozenset(DualState._fields))
+        dual = task_sums(problem, dual) if problem.has_tasks else dual
         return start.averaged(dual, Watch(start.pattern, int(dual.step)))
 
-    def check_state(self, problem: Problem, state: PlusState) -> None:
+    def check_state(self, problem: Problem, state: Any) -> None:
         """As of any solver; the Hessian is that of the manifold."""
         fresh = self.init(problem)
         if type(state) is type(fresh) and isinstance(state.inside, np.ndarray):
             size = int(np.count_nonzero(state.inside)) + 1
             if state.phase == _LOCAL:
-                fresh = fresh._replace(hessian=np.zeros((size, size)))
+                whole = np.zeros((*fresh.hessian.shape[:-2], size, size))
+                fresh = fresh._replace(hessian=whole)
+            fresh = fresh._replace(pattern=_pattern_before(problem, fresh.pattern, state.pattern))
         check_arrays(state, fresh)
         if state.phase not in (_ONLINE, _LOCAL):
             raise ValueError(f"the state's phase is {state.phase}")
@@ -362,6 +338,15 @@ class RDAPlus(Solver):
             raise ValueError("the state's inside is not a mask")
         if not 0.0 < state.length <= 1.0 or state.mass < 0.0:
             raise ValueError("the state's length or mass is impossible")
+
+
+def _pattern_before(problem: Problem, fresh: np.ndarray, found: Any) -> np.ndarray:
+    """Files from before groups had patterns within them have one for each group: it is no longer
+    met, and watching begins anew."""
+    groups = getattr(problem.penalty, "n_groups", None)
+    if groups is None or np.shape(found) != (groups,):
+        return fresh
+    return np.zeros(groups, fresh.dtype)
 
 
 @njit(cache=True, nogil=True)
@@ -378,8 +363,11 @@ def _mean_squares(rows, y, weight, order, loss, bias):
 
 
 def _sizes(problem: Problem, chunk: Chunk, bias: float) -> tuple[float, float]:
-    """Mean squared slope and norm of a few rows."""
-    slope, norm = _mean_squares(*_few(chunk), problem.loss, bias)
+    """Mean squared slope and norm of a few rows; of many tasks a slope is that of a target."""
+    few = _few(chunk)
+    if problem.has_tasks:
+        return mean_square_slope(problem, few, bias), mean_sqnorm(few)
+    slope, norm = _mean_squares(*few, problem.loss, bias)
     return float(slope), float(norm)
 
 
@@ -394,6 +382,8 @@ def _start_of_bias(problem: Problem, chunk: Chunk) -> float:
 
     if not problem.fit_intercept:
         return 0.0
+    if problem.has_tasks:
+        return mean_target(problem, chunk) if "regression" in problem.loss.tasks else 0.0
     chunk = _few(chunk)
     if not (chunk.order.size and are_signs(chunk)):
         return origin_of(problem, chunk)

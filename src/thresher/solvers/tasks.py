@@ -24,7 +24,8 @@ from thresher.penalties.base import RowLevels
 from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
-    "TaskTargets", "are_equal", "best_constants", "even_weights", "levels_of", "mean_target",
+    "TaskTargets", "are_equal", "best_constants", "even_weights", "levels_of",
+    "mean_square_slope", "mean_target",
     "targets_of", "task_gradient_at_zero", "task_loss", "task_penalty",
 ]  # fmt: skip
 
@@ -161,6 +162,29 @@ def _gradient(rows, values, base, factors, weight, order, loss, bias, out):
             if target == target:
                 rows.add(i, weight[i] * factors[q] * loss.deriv(target, bias[q]), out[q])
     return mass
+
+
+def mean_square_slope(problem: Problem, chunk: Chunk, constant: float) -> float:
+    """Of the weighted losses of all targets, where every task says ``constant``."""
+    targets = targets_of(problem, chunk.y)
+    total, count = _square_slopes(
+        *targets[:3], chunk.weight, chunk.order, problem.loss, constant
+    )  # fmt: skip
+    return float(total / max(count, 1))
+
+
+@njit(cache=True, nogil=True)
+def _square_slopes(values, base, factors, weight, order, loss, constant):
+    total, count = 0.0, 0
+    for r in range(order.size):
+        i = order[r]
+        for c in range(values.shape[1]):
+            target = values[i, c]
+            if target == target:
+                slope = weight[i] * factors[base[i] + c] * loss.deriv(target, constant)
+                total += slope * slope
+                count += 1
+    return total, count
 
 
 @njit(cache=True, nogil=True)
