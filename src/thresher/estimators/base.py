@@ -280,9 +280,7 @@ class Learner(NestedParameters):
         near = self._path.start(setup, output) if self._path else None
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                result = driver.learn(
-                    setup.solver, setup.problem, chunk, setup.plan, near, monitor=progress
-                )
+                result = self._solve(setup, chunk, near, progress)
         except (ArithmeticError, ValueError):
             input.refuse_huge(chunk)
             raise
@@ -294,6 +292,11 @@ class Learner(NestedParameters):
             self._path.keep(setup, output, result)
         self._learned(setup, result, chunk)
         return progress.best(result) if progress else result
+
+    def _solve(
+        self, setup: Setup, chunk: Chunk, near: Any, monitor: driver.Monitor | None
+    ) -> Result:
+        return driver.learn(setup.solver, setup.problem, chunk, setup.plan, near, monitor=monitor)
 
     def _fit_blocks(
         self, front: Front, entered: Any, targets: np.ndarray, weight: np.ndarray | None,

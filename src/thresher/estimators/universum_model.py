@@ -118,6 +118,10 @@ class UniversumModel(Classifier, MapModel):
     def streams_files(self) -> bool:
         return False
 
+    def solves_problems(self) -> bool:
+        """Every concave-convex step notes where it stands."""
+        return True
+
     def without_stream(self) -> tuple[str, str]:
         return "learning from unlabelled rows", "a sample of the rows without labels"
 
