@@ -86,6 +86,7 @@ class ExactFit(Learner):
             self._loss(), L2(1.0 / (C * mass)), X.shape[1], True, rows.dtype, 0, tol, outputs,
         )  # fmt: skip
         stream = Stream(problem, solver, None)
+        self.mind_units(getattr(function, "kernel", None), judges, front)
         if not self._is_good(targets, C * weight, fitted, outputs):
             status = self.judged(status, stream, judges, function, front)
         self.keep(function, status, max(f.steps for f in fitted), stream)

@@ -74,7 +74,9 @@ class KernelSearch:
             return Search(at, best)
         constants = kept.part("cut_constants", None)
         require(constants.size > 0, "the cuts of a problem are damaged")
-        return Search(at, best, Cuts(constants, kept.part("cut_forms", constants.size, self.kernels)))
+        return Search(
+            at, best, Cuts(constants, kept.part("cut_forms", constants.size, self.kernels))
+        )
 
     def _best(self, kept: Standing) -> Descent:
         weights, forms = kept.part("best", self.kernels), kept.part("best_forms", self.kernels)

@@ -145,9 +145,7 @@ class MultipleKernelModel(ExactModel):
             number = k if len(parts) > 1 else None
             search = KernelSearch(watch, number, len(part), bank.size, bank.count)
             found.append(
-                learn_kernels(
-                    solver, bank, part, search.after_step, search.told, search.left()
-                )
+                learn_kernels(solver, bank, part, search.after_step, search.told, search.left())
             )
         weights = np.stack([one.weights for one in found])
         self.kernel_weights_ = weights[0] if len(found) == 1 else weights

@@ -363,13 +363,13 @@ class SemiparametricRegressor(Regressor):
         loss = resolve(self.loss, Loss, "loss")
         return bool(self.map == "exact" and self.parts != "parametric" and "tube" in _traits(loss))
 
-    def _solve(
+    def _learn_by_passes(
         self, setup: Setup, chunk: Any, near: Any, monitor: driver.Monitor | None
     ) -> Result:
         solver = setup.solver
         noted = NotedFit.wanted() if isinstance(solver, SemiparametricDual) else None
         if noted is None:
-            return super()._solve(setup, chunk, near, monitor)
+            return super()._learn_by_passes(setup, chunk, near, monitor)
         return noted.learn(setup, solver.free, chunk, near, monitor)
 
     # ------------------------------------------------------------ what else a fit leaves

@@ -214,7 +214,6 @@ class Saddle:
             self.negative += out[-1].solution.negative
         return out
 
-
     def note(self, search: Search) -> None:
         """Before a step of the search."""
         self._search = search
