@@ -12,6 +12,7 @@ from thresher import (
     KernelClassifier,
     KernelRegressor,
     NoveltyClassifier,
+    OneClassMachine,
     SupportVectorClassifier,
     SupportVectorRegressor,
 )
@@ -19,6 +20,7 @@ from thresher.estimators.base import UnitsWarning
 from thresher.kernels import left_out
 from thresher.kernels.hidden_columns import hidden_columns
 from thresher.maps import Nystroem, median_gamma
+from thresher.solvers import Status
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
@@ -108,9 +110,12 @@ def test_hidden_columns_are_found(kernel):
     assert hidden_columns(kernel, SPREAD, large) is None
 
 
+def test_rows_without_targets_are_not_judged():
+    assert OneClassMachine(0.1).fit(SPREAD).status_ is Status.CONVERGED
+
+
 LEARNERS = {
     "svc": (SupportVectorClassifier(10.0), SIDES),
-    "nu": (SupportVectorClassifier(nu=0.3), SIDES),
     "svr": (SupportVectorRegressor(10.0), HILL),
     "landmarks": (KernelClassifier(random_state=0), SIDES),
     "regression": (KernelRegressor(random_state=0), HILL),

@@ -462,6 +462,8 @@ class Learner(NestedParameters):
         plain = isinstance(front, UnitsFront | MapFront) and front.units is None
         if not (plain and isinstance(kernel, Kernel)) or judges.rows.is_sparse:
             return
+        if not np.ptp(judges.y) > 0.0:  # nothing to judge by
+            return
         some = judges.order
         if some.size > ENOUGH:
             some = np.sort(generator(0, 37).choice(some, ENOUGH, replace=False))

@@ -77,6 +77,7 @@ class Found(NamedTuple):
     steps: int
     objectives: list[list[float]]
     relevant: np.ndarray
+    negative: int  # signs met that the kernel is not positive definite
 
 
 def by_columns(estimator: Any, front: Front, rows: Rows, kept: np.ndarray, given: Given) -> Found:
@@ -153,7 +154,8 @@ def _found(function: Any, solver: Solver, descents: list[Descent], given: Given)
     if len(descents) == 1:
         relevant = descents[0].sides != 0
     paths = [[float(v) for v in d.path] for d in descents]
-    return Found(function, solver, status, steps, paths, relevant)
+    negative = sum(d.stage.negative for d in descents)
+    return Found(function, solver, status, steps, paths, relevant, negative)
 
 
 class _Watch(Watch):
