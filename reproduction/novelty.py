@@ -132,13 +132,9 @@ def _small(name: str) -> Labelled | None:
 
 
 def toy_one(rng: np.random.Generator, rows: int = 200) -> Labelled:
-    """Two overlapping clouds, one of them in two pieces."""
+    """Two squares, [0, 1] and [-0.5, 0.5], which share a quarter: an eighth is always wrong."""
     y = np.arange(rows) % 2
-    centres = np.where(rng.random(rows) < 0.5, -1.5, 1.5)
-    X = rng.normal(size=(rows, 2))
-    X[:, 0] += np.where(y == 1, centres, 0.0)
-    X[:, 1] += np.where(y == 1, 0.0, 1.5)
-    return Labelled(X, y)
+    return Labelled(rng.random((rows, 2)) - 0.5 * y[:, None], y)
 
 
 def _scaled(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,11 +1,26 @@
 """Widths by rows that are left out: the closed form against fits without each row."""
 
+import warnings
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
-from thresher import RBF, KernelClassifier, KernelRegressor
+from thresher import (
+    RBF,
+    BudgetedClassifier,
+    KernelClassifier,
+    KernelRegressor,
+    NoveltyClassifier,
+    OneClassMachine,
+    SupportVectorClassifier,
+    SupportVectorRegressor,
+)
+from thresher.estimators.base import UnitsWarning
 from thresher.kernels import left_out
+from thresher.kernels.hidden_columns import hidden_columns
 from thresher.maps import Nystroem, median_gamma
+from thresher.solvers import Status
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
@@ -73,3 +88,53 @@ def test_what_cannot_be_left_out_is_refused():
         Nystroem(kernel="cosine", gamma="loo").fit(X, WAVE)
     with pytest.raises(ValueError, match="'auto', 'sqrt' or 'full', got 'all'"):
         Nystroem(n_components="all").fit(X)
+
+
+# ---------------------------------------------------------------- columns that others hide
+
+SPREAD = np.random.default_rng(3).normal(size=(400, 4)) * [1.0, 1.0, 1.0, 300.0]
+SIDES = np.where(SPREAD[:, 0] * SPREAD[:, 1] > 0.0, "up", "down")
+HILL = np.sin(2.0 * SPREAD[:, 0]) + SPREAD[:, 1]
+
+
+@pytest.mark.parametrize("kernel", [RBF(1e-5), RBF(1e-3)])
+def test_hidden_columns_are_found(kernel):
+    y = (SIDES == "up").astype(int)
+    found = hidden_columns(kernel, SPREAD, y)
+    assert found is not None
+    assert found.standard < 0.5 * found.now
+    assert hidden_columns(kernel, SPREAD / SPREAD.std(axis=0), y) is None
+    assert hidden_columns(kernel, SPREAD[:40], y[:40]) is None
+    assert hidden_columns(kernel, SPREAD, np.zeros(400, dtype=int)) is None
+    large = (np.abs(SPREAD[:, 3]) > 200.0).astype(int)  # the column that is seen says it all
+    assert hidden_columns(kernel, SPREAD, large) is None
+
+
+def test_rows_without_targets_are_not_judged():
+    assert OneClassMachine(0.1).fit(SPREAD).status_ is Status.CONVERGED
+
+
+LEARNERS = {
+    "svc": (SupportVectorClassifier(10.0), SIDES),
+    "svr": (SupportVectorRegressor(10.0), HILL),
+    "landmarks": (KernelClassifier(random_state=0), SIDES),
+    "regression": (KernelRegressor(random_state=0), HILL),
+    "budgeted": (BudgetedClassifier(random_state=0), SIDES),
+    "novelty": (NoveltyClassifier(algorithm="exact"), SIDES),
+}
+
+
+@pytest.mark.parametrize("case", LEARNERS)
+def test_learners_tell_of_hidden_columns(case):
+    """Not of columns in standard units, of sparse rows, or where standard units are no better."""
+    model, y = LEARNERS[case]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.set_params(scale=False).fit(SPREAD, y)
+    assert any(issubclass(w.category, UnitsWarning) for w in told)
+    alike, sparse = SPREAD / [1.0, 1.0, 1.0, 300.0], csr_matrix(SPREAD)
+    for rows, scale in ((SPREAD, True), (alike, False), (sparse, False)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", UnitsWarning)
+            model.set_params(scale=scale).fit(rows, y)

@@ -16,7 +16,7 @@ from thresher.kernels.gram import gram
 from thresher.solvers import Status
 from thresher.solvers.cut_model import Cuts, level_projection, lower_bound
 from thresher.solvers.kernel_balls import ElasticNetBall, NormBall, simplex_projection
-from thresher.solvers.level import PUBLISHED, Visit, level_method
+from thresher.solvers.level import PUBLISHED, Search, Visit, level_method
 from thresher.solvers.machines import KernelDual
 from thresher.solvers.multiple_kernels import KernelWeights, Saddle, Side, learn_kernels
 
@@ -184,7 +184,7 @@ def test_the_worked_example():
         return Visit(value, value + slope * (-1.2 - x), np.array([-2.0 * 2.4 * slope]))
 
     bounds = []
-    ball, start = ElasticNetBall(1.0), np.array([0.2 / 2.4])
+    ball, start = ElasticNetBall(1.0), Search(np.array([0.2 / 2.4]))
     level_method(
         oracle, ball, start, tau=0.9, tol=1e-4,
         monitor=lambda d: bounds.append((d.lower, d.upper)),

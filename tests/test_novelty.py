@@ -404,6 +404,7 @@ def test_labels_of_rows_of_no_class():
         ({"coupling": 1.0}, "coupling .* larger than 1"),
         ({"coupling": 0.5}, "not convex"),
         ({"nu": 0.0}, "nu must lie"),
+        ({"nu": None}, "nu must lie"),
         ({"false_alarms": 1.0}, "false_alarms"),
         ({"algorithm": "fast"}, "algorithm must be one of"),
         ({"reading": "A"}, "reading must be one of 'margin', 'boundary'"),

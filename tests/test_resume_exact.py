@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 from thresher import (
+    RBF,
+    Linear,
+    MultipleKernelClassifier,
+    MultipleKernelRegressor,
     NoveltyClassifier,
     OneClassMachine,
+    SemiparametricRegressor,
     SupportVectorClassifier,
     SupportVectorRegressor,
+    UniversumClassifier,
     open_data,
 )
 from thresher.artifacts import container
 from thresher.artifacts.container import BadFile
+from thresher.estimators.base import StatusWarning
 from thresher.estimators.ledger import Finished, Ledger, Standing, recording
 from thresher.solvers import Status
 from thresher.training import Training, run
@@ -25,6 +34,17 @@ BOARD = ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(int)
 RINGS = np.digitize(np.sum(X[:, :2] ** 2, axis=1), [0.3, 0.8])
 MANY = np.digitize(np.sum(X[:, :2] ** 2, axis=1), [0.2, 0.4, 0.6, 0.8, 1.0])
 WAVE = np.sin(3 * X[:, 0]) + X[:, 1] ** 2
+BLANKS = np.where(np.arange(700) % 7 == 0, np.where(BOARD == 1, "up", "down"), "").astype(object)
+BLANKS[1::35] = "neither"
+THREE = np.where(np.arange(700) % 7 == 0, np.array(["a", "b", "c"])[RINGS], "")
+FEW = {"kernels": [RBF(2.0), RBF(0.2), Linear()], "v": 1.0, "gap": 1e-4}
+
+
+def partly(**params):
+    return UniversumClassifier(
+        irrelevant="neither", gamma=3.0, C=10.0, tol=1e-4, random_state=0, **params
+    )
+
 
 CASES = {
     "two classes": (SupportVectorClassifier(100.0), BOARD),
@@ -36,6 +56,18 @@ CASES = {
     "nu regression": (SupportVectorRegressor(1.0, nu=0.5), WAVE),
     "one class": (OneClassMachine(0.2), None),
     "novelty": (NoveltyClassifier(algorithm="exact", nu=0.1, gamma=3.0), RINGS),
+    "universum": (partly(algorithm="exact"), BLANKS),
+    "universum, balanced": (partly(algorithm="exact", balance=0.0), BLANKS),
+    "transductive": (partly(algorithm="exact", unlabelled="relevant"), BLANKS),
+    "universum on landmarks": (partly(algorithm="mapped", n_components=30), BLANKS),
+    "universum, three classes": (UniversumClassifier(gamma=3.0, C=10.0), THREE),
+    "many kernels": (MultipleKernelClassifier(10.0, **FEW), BOARD),
+    "many kernels, blocks": (MultipleKernelClassifier(10.0, **FEW, method="block"), BOARD),
+    "many kernels, equal": (MultipleKernelClassifier(10.0, **FEW | {"v": "uniform"}), BOARD),
+    "many kernels, three classes": (MultipleKernelClassifier(10.0, **FEW), RINGS),
+    "weights of each class": (MultipleKernelClassifier(10.0, **FEW, multiclass="own"), RINGS),
+    "many kernels, regression": (MultipleKernelRegressor(10.0, **FEW), WAVE),
+    "semiparametric": (SemiparametricRegressor("1, x0", gamma=3.0, alpha=1e-5, tol=1e-4), WAVE),
 }
 
 
@@ -61,7 +93,8 @@ def test_a_stopped_fit_goes_on(case, after):
     expected = values(model.set_params(callbacks=None).fit(X, y))
     whole = model.n_iter_
     kept = Ledger()
-    with recording(kept):
+    with recording(kept), warnings.catch_warnings():
+        warnings.simplefilter("ignore", StatusWarning)
         model.set_params(callbacks=[stopping(after)]).fit(X, y)
     assert model.status_ is Status.INTERRUPTED
     assert not kept.is_empty
@@ -197,6 +230,9 @@ HOSTILE = {
     "status": snapshot(finished=[(0, 1, *GOOD._replace(status="FINE"))]),
     "intercept": snapshot(finished=[(0, 1, *GOOD._replace(intercept=np.inf))]),
     "negative": snapshot(finished=[(0, 1, *GOOD._replace(negative=-1))]),
+    "more": snapshot(standing=[(0, 0, np.ones(4), 2, 7)]),
+    "more of it": snapshot(standing=[(0, 0, np.ones(4), 2, {"sides": "all"})]),
+    "NaN in more": snapshot(standing=[(0, 0, np.ones(4), 2, {"sides": np.array([np.nan])})]),
 }
 
 
@@ -204,6 +240,39 @@ HOSTILE = {
 def test_damaged_snapshots_are_refused(state):
     with pytest.raises(ValueError, match=r"problem|count"):
         Ledger.restored(state)
+
+
+DAMAGED = [
+    ("universum", "sides", lambda old: None),
+    ("universum", "sides", lambda old: old[1:]),
+    ("universum", "sides", lambda old: old - 3.0),
+    ("universum", "sides", lambda old: -old),
+    ("universum", "objectives", lambda old: np.array([1.0, 2.0])),
+    ("many kernels", "weights", lambda old: None),
+    ("many kernels", "weights", lambda old: -old),
+    ("many kernels", "best", lambda old: 0.0 * old),
+    ("many kernels", "best_forms", lambda old: old[None]),
+    ("many kernels", "best_values", lambda old: old[::-1].copy()),
+    ("many kernels", "cut_constants", lambda old: old[:0]),
+    ("many kernels", "cut_forms", lambda old: old[1:]),
+    ("semiparametric", "coefficients", lambda old: None),
+    ("semiparametric", "coefficients", lambda old: np.append(old, 1.0)),
+]
+
+
+@pytest.mark.parametrize(("case", "name", "damage"), DAMAGED)
+def test_damaged_searches_are_refused(case, name, damage):
+    model, y = CASES[case]
+    kept = Ledger()
+    with recording(kept):
+        model.set_params(callbacks=None).fit(X, y)
+    state = kept.snapshot()
+    (*place, more), *_ = state["standing"]
+    more = more | {name: damage(more[name])}
+    more = {key: value for key, value in more.items() if value is not None}
+    again = Ledger.restored(state | {"standing": [(*place, more)]})
+    with recording(again), pytest.raises(ValueError, match="of a problem"):
+        model.fit(X, y)
 
 
 def test_damaged_files_are_refused(tmp_path):

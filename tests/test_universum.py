@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from thresher import SupportVectorClassifier, UniversumClassifier
+from thresher import Sigmoid, SupportVectorClassifier, UniversumClassifier
 from thresher._blanks import IRRELEVANT_TARGET
 from thresher._clock import ending
 from thresher.artifacts.container import VERSION, BadFile
@@ -367,3 +367,12 @@ def test_onnx_gives_the_same_labels(algorithm, tmp_path):
 def test_a_supervised_map_learns_from_labels_only():
     fitted = model(algorithm="mapped", map="forest", n_components=5).fit(X, Y)
     assert np.mean(fitted.predict(X[:100]) == TRUTH[:100]) > 0.7
+
+
+def test_an_indefinite_kernel_is_told():
+    rows = np.random.default_rng(0).normal(size=(120, 3))
+    names = np.where(np.arange(120) % 4 == 0, np.where(rows[:, 0] > 0.0, "a", "b"), "")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        UniversumClassifier(kernel=Sigmoid(2.0, -3.0), algorithm="exact").fit(rows, names)
+    assert any("not positive definite" in str(warning.message) for warning in told)

@@ -75,7 +75,7 @@ def test_an_exact_step_is_that_of_an_interior_point(balance):
     expected = roots(K) @ w + b
     with ExactSteps(SOLVER, GramColumns(K), FREE, balance) as solve:
         found = solve(STEP, None)
-        again = solve(STEP, found)
+        again = solve(STEP, found.start)
     assert found.status is Status.CONVERGED
     assert np.allclose(found.scores, expected, atol=2e-3)
     assert np.isclose(found.squared_norm, w @ w, rtol=1e-3)
@@ -157,8 +157,8 @@ def test_no_step_raises_the_objective(reading, epsilon, kappa, start):
     loss, seen = ThreeClass(epsilon, kappa, reading), []
     with ExactSteps(SOLVER, GramColumns(K)) as solve:
 
-        def step(problem, before):
-            stage = solve(problem, before)
+        def step(problem, start):
+            stage = solve(problem, start)
             value = 0.5 * stage.squared_norm + COST @ loss.values(Y, stage.scores)
             seen.append(value)
             return stage
@@ -233,4 +233,18 @@ def test_a_told_stop_ends_the_descent():
     with ExactSteps(SOLVER, GramColumns(K)) as solve:
         found = descend(ThreeClass(0.2), Y, COST, solve, told=lambda *_: Status.INTERRUPTED)
     assert found.status is Status.INTERRUPTED
-    assert len(found.path) == 2
+    assert len(found.path) == 1
+
+
+@pytest.mark.parametrize("reading", ["mixed", "relevant"])
+def test_a_descent_goes_on_from_every_position(reading):
+    loss, seen = ThreeClass(0.2, -0.4, reading), []
+    with ExactSteps(SOLVER, GramColumns(K)) as solve:
+        whole = descend(loss, Y, COST, solve, told=seen.append)
+        for position in seen:
+            found = descend(loss, Y, COST, solve, at=position)
+            assert found.status is Status.CONVERGED
+            assert len(found.path) == len(whole.path)
+            assert found.path == pytest.approx(whole.path, rel=1e-4)
+            assert np.array_equal(found.sides, whole.sides)
+    assert len(seen) > 1

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from thresher._clock import has_end, passed_on
 from thresher._interrupts import clean_interrupts
-from thresher._random import shuffled
+from thresher._random import generator, shuffled
 from thresher._rows import Dense, Rows
 from thresher._seed import seed_from
 from thresher._threads import threads
@@ -29,6 +29,8 @@ from thresher.estimators.fronts import Front, MapFront, UnitsFront
 from thresher.estimators.nested import NestedParameters
 from thresher.estimators.progress import Held, Progress
 from thresher.functions import LinearFunction, Units
+from thresher.kernels.functions import Kernel
+from thresher.kernels.hidden_columns import ENOUGH, hidden_columns
 from thresher.maps.base import FeatureMap
 from thresher.maps.relevance import relevance
 from thresher.registry import TASKS
@@ -37,7 +39,7 @@ from thresher.solvers.base import Near
 from thresher.solvers.stream import Facts, Stream, Streams, open_streams
 from thresher.solvers.verdict import is_no_better
 
-__all__ = ["SEVERITY", "Learner", "Path", "Setup", "StatusWarning"]
+__all__ = ["SEVERITY", "Learner", "Path", "Setup", "StatusWarning", "UnitsWarning"]
 
 #: how fits may end, the worst last
 SEVERITY = [
@@ -59,6 +61,10 @@ _FINAL = (
 )  # fmt: skip
 
 _UNKNOWN = Facts()
+
+
+class UnitsWarning(UserWarning):
+    """A kernel does not see all columns in the units that they have."""
 
 
 class StatusWarning(ConvergenceWarning):
@@ -280,9 +286,7 @@ class Learner(NestedParameters):
         near = self._path.start(setup, output) if self._path else None
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                result = driver.learn(
-                    setup.solver, setup.problem, chunk, setup.plan, near, monitor=progress
-                )
+                result = self._learn_by_passes(setup, chunk, near, progress)
         except (ArithmeticError, ValueError):
             input.refuse_huge(chunk)
             raise
@@ -294,6 +298,11 @@ class Learner(NestedParameters):
             self._path.keep(setup, output, result)
         self._learned(setup, result, chunk)
         return progress.best(result) if progress else result
+
+    def _learn_by_passes(
+        self, setup: Setup, chunk: Chunk, near: Any, monitor: driver.Monitor | None
+    ) -> Result:
+        return driver.learn(setup.solver, setup.problem, chunk, setup.plan, near, monitor=monitor)
 
     def _fit_blocks(
         self, front: Front, entered: Any, targets: np.ndarray, weight: np.ndarray | None,
@@ -417,6 +426,8 @@ class Learner(NestedParameters):
         if judges is not None:
             own = None if offset else learned
             status = self.judged(status, stream, judges, function, front, own)
+            kernel = getattr(getattr(front, "map", None), "kernel_", None)
+            self.mind_units(kernel or getattr(stream.solver, "kernel", None), judges, front)
         self.keep(function, status, max(r.passes for r in results), results[0].stream, front)
         if self.trace:
             self.trace_ = [r.trace for r in results]
@@ -445,6 +456,26 @@ class Learner(NestedParameters):
         if useless:
             return Status.NO_BETTER
         return Status.AT_BOUND if stream.is_at_bound() else status
+
+    def mind_units(self, kernel: Any, judges: Chunk, front: Front) -> None:
+        """Say so if columns of large spread hide the others from a kernel of the raw rows."""
+        plain = isinstance(front, UnitsFront | MapFront) and front.units is None
+        if not (plain and isinstance(kernel, Kernel)) or judges.rows.is_sparse:
+            return
+        if not np.ptp(judges.y) > 0.0:  # nothing to judge by
+            return
+        some = judges.order
+        if some.size > ENOUGH:
+            some = np.sort(generator(0, 37).choice(some, ENOUGH, replace=False))
+        hidden = hidden_columns(kernel, judges.rows.taken(some), self._labels(judges.y[some]))
+        if hidden is not None:
+            what = "errors" if TASKS[self.task].has_classes else "squared misses"
+            warnings.warn(
+                "columns of large spread hide the others from the kernel: of left-out rows, "
+                f"{what} of {hidden.now:.3g} in these units and {hidden.standard:.3g} in standard "
+                "ones: give scale=True",
+                UnitsWarning, stacklevel=5,
+            )  # fmt: skip
 
     def keep(
         self, function: Any, status: Status, passes: int, stream: Any, front: Front | None = None

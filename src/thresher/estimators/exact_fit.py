@@ -17,9 +17,9 @@ from thresher.penalties import L2
 from thresher.solvers import Problem, Solver, Status, driver
 from thresher.solvers.stream import Stream
 
-__all__ = ["ExactFit"]
+__all__ = ["INDEFINITE", "ExactFit"]
 
-_INDEFINITE = (
+INDEFINITE = (
     "the kernel is not positive definite on these rows: the model is a stationary point of its "
     "objective, maybe not the best one"
 )
@@ -86,10 +86,11 @@ class ExactFit(Learner):
             self._loss(), L2(1.0 / (C * mass)), X.shape[1], True, rows.dtype, 0, tol, outputs,
         )  # fmt: skip
         stream = Stream(problem, solver, None)
+        self.mind_units(getattr(function, "kernel", None), judges, front)
         if not self._is_good(targets, C * weight, fitted, outputs):
             status = self.judged(status, stream, judges, function, front)
         self.keep(function, status, max(f.steps for f in fitted), stream)
         if any(f.negative for f in fitted):
-            warnings.warn(f"{type(self).__name__}: {_INDEFINITE}", ConvergenceWarning, stacklevel=4)
+            warnings.warn(f"{type(self).__name__}: {INDEFINITE}", ConvergenceWarning, stacklevel=4)
         if SEVERITY.index(status) >= SEVERITY.index(Status.MAX_ITER):
             self._warn(status)

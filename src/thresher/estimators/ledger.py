@@ -25,15 +25,35 @@ _MOST = 2**31
 
 
 class Standing(NamedTuple):
-    """A problem that is being solved: its variables, and the steps that led there."""
+    """A problem that is being solved: its variables, and the steps that led there.
+
+    ``more`` is what else a search over several problems needs to go on; whoever reads it checks
+    that it fits.
+    """
 
     z: np.ndarray
     steps: int
+    more: dict[str, np.ndarray] | None = None
 
     def check(self) -> None:
         require(np.ndim(self.z) == 1, "the variables of a problem are damaged")
         check_numbers("the variables of a problem", self.z, self.z.shape)
         require(_is_count(self.steps), "a count is not a whole number")
+        require(isinstance(self.more, dict | None), "a problem is damaged")
+        for name, values in (self.more or {}).items():
+            require(isinstance(name, str), "a problem is damaged")
+            check_numbers(f"{name} of a problem", values, np.shape(values))
+
+    def part(self, name: str, *shape: int | None) -> np.ndarray:
+        """One of the arrays of ``more``; a length None may be any."""
+        values = (self.more or {}).get(name)
+        sizes = np.shape(values) if values is not None else ()
+        fits = len(sizes) == len(shape) and all(
+            wanted in (None, size) for wanted, size in zip(shape, sizes, strict=True)
+        )
+        require(values is not None and fits, f"{name} of a problem is missing or damaged")
+        assert values is not None
+        return values.astype(np.float64)
 
 
 class Finished(NamedTuple):
@@ -143,7 +163,9 @@ def _lines(lines: Any, kind: Any) -> dict[tuple[int, int], Any]:
     require(isinstance(lines, list), "the problems are missing")
     out = {}
     for line in lines:
-        whole = isinstance(line, tuple) and len(line) == 2 + len(kind._fields)
+        most = 2 + len(kind._fields)  # files of earlier versions lack what has a default
+        sizes = range(most - len(kind._field_defaults), most + 1)
+        whole = isinstance(line, tuple) and len(line) in sizes
         require(whole and all(map(_is_count, line[:2])), "a problem is damaged")
         out[line[0], line[1]] = value = kind(*line[2:])
         value.check()

@@ -13,7 +13,8 @@ from thresher.dimensions import Float
 from thresher.estimators.base import Learner
 from thresher.estimators.exact_model import ExactModel
 from thresher.estimators.fronts import Front, UnitsFront
-from thresher.estimators.support_fit import Fitted, Unfinished, Watch
+from thresher.estimators.kernel_search import KernelSearch
+from thresher.estimators.support_fit import Fitted, Watch
 from thresher.functions import KernelSum, LinearFunction
 from thresher.functions.base import check_numbers, require
 from thresher.functions.kernel_sum import are_columns
@@ -21,7 +22,7 @@ from thresher.kernels.bank import Bank, GramBank, KernelBank, Member
 from thresher.kernels.functions import Kernel
 from thresher.kernels.members import described, members_of
 from thresher.solvers import Status
-from thresher.solvers.level import PUBLISHED, Descent
+from thresher.solvers.level import PUBLISHED
 from thresher.solvers.machines import KernelDual
 from thresher.solvers.multiple_kernels import KernelWeights, Learned, Side, learn_kernels
 
@@ -104,6 +105,10 @@ class MultipleKernelModel(ExactModel):
     def work(self, params: dict[str, Any], rows: int) -> float:
         return 20.0 * float(rows) ** 2
 
+    def solves_problems(self) -> bool:
+        """The search notes where it stands."""
+        return True
+
     def without_stream(self) -> tuple[str, str]:
         return "the exact machine of many kernels", (
             "learner='kernel' with map='bank' (landmarks of all kernels, of which a penalty over "
@@ -129,16 +134,19 @@ class MultipleKernelModel(ExactModel):
     ) -> tuple[Any, list[Fitted], KernelWeights]:  # fmt: skip
         bounds = C * weight
         bank, members = self._bank(X, bounds, kept)
-        solver, watch = self._weights_solver(tol), Watch(self)
+        solver, watch = self._weights_solver(tol), Watch(self, is_kept=True)
         sides = [self._side(y, bounds)]
         if outputs > 1:
             signs = [np.where(y == c, 1.0, -1.0) for c in range(outputs)]
             sides = [self._side(own, bounds) for own in signs]
         parts = [[side] for side in sides] if self.multiclass == "own" else [sides]
-        found = [
-            learn_kernels(solver, bank, part, _monitor(watch, k if len(parts) > 1 else None))
-            for k, part in enumerate(parts)
-        ]
+        found = []
+        for k, part in enumerate(parts):
+            number = k if len(parts) > 1 else None
+            search = KernelSearch(watch, number, len(part), bank.size, bank.count)
+            found.append(
+                learn_kernels(solver, bank, part, search.after_step, search.told, search.left())
+            )
         weights = np.stack([one.weights for one in found])
         self.kernel_weights_ = weights[0] if len(found) == 1 else weights
         self.kernels_ = tuple((m.kernel, m.columns) for m in members)
@@ -245,16 +253,6 @@ def _named(member: Member, names: Any) -> str:
     if member.kernel is None:
         return f"kernel {member.columns[0]}" if member.columns else "kernel"
     return described(member.kernel, member.columns, names)
-
-
-def _monitor(watch: Watch, output: int | None) -> Any:
-    def told(descent: Descent) -> Status | None:
-        count = int(np.count_nonzero(descent.weights))
-        text = f"{count:,} kernels, objective {descent.upper:.6g}"
-        function = Unfinished.so_far(text)
-        return watch.tell(output, descent.steps, descent.steps, descent.gap, count, function)
-
-    return told
 
 
 def _fitted(found: Learned, machine: Any) -> Fitted:

@@ -86,7 +86,7 @@ class NoveltyModel(Classifier, MapModel, ExactFit):
                 "coupling (the gamma of the objective) must be larger than 1, else the problem is "
                 f"not convex; got {self.coupling!r}"
             )
-        if not 0.0 < self.nu <= 1.0:
+        if not (isinstance(self.nu, int | float | np.number) and 0.0 < self.nu <= 1.0):
             raise ValueError(f"nu must lie in (0, 1], got {self.nu!r}")
         if self.false_alarms is not None and not 0.0 <= self.false_alarms < 1.0:
             raise ValueError(

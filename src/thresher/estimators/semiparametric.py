@@ -22,6 +22,7 @@ from thresher.estimators import input
 from thresher.estimators.base import Learner, Setup
 from thresher.estimators.basis import basis_terms, column_names, refuse_useless
 from thresher.estimators.basis_front import BasisFront
+from thresher.estimators.noted_fit import NotedFit
 from thresher.estimators.regressor import Regressor
 from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions
 from thresher.estimators.views import view
@@ -354,6 +355,22 @@ class SemiparametricRegressor(Regressor):
     def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
         found = {"alpha": strength(X), **kernel_dimensions(self, X), **term_dimensions(self)}
         return {} if self.parts == "parametric" else found
+
+    # ------------------------------------------------------------ the fit
+
+    def solves_problems(self) -> bool:
+        """Where working sets are solved one after the other."""
+        loss = resolve(self.loss, Loss, "loss")
+        return bool(self.map == "exact" and self.parts != "parametric" and "tube" in _traits(loss))
+
+    def _learn_by_passes(
+        self, setup: Setup, chunk: Any, near: Any, monitor: driver.Monitor | None
+    ) -> Result:
+        solver = setup.solver
+        noted = NotedFit.wanted() if isinstance(solver, SemiparametricDual) else None
+        if noted is None:
+            return super()._learn_by_passes(setup, chunk, near, monitor)
+        return noted.learn(setup, solver.free, chunk, near, monitor)
 
     # ------------------------------------------------------------ what else a fit leaves
 

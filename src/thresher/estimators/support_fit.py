@@ -143,17 +143,33 @@ class Watch:
         self._ledger = ledger.current() if is_kept else None
         self._fit = 0 if self._ledger is None else self._ledger.begin()
 
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody wants to know of the steps of a problem."""
+        told = bool(self.estimator.verbose or self.estimator.callbacks)
+        return told or self._ledger is not None
+
+    def note(self, output: int | None, standing: ledger.Standing) -> None:
+        """Where the problem of this number stands, for whoever keeps a ledger."""
+        if self._ledger is not None:
+            self._ledger.note(self._fit, output or 0, standing)
+
+    def left(self, output: int | None, size: int) -> ledger.Standing | None:
+        """Where the problem of this number, of so many variables, was left."""
+        if self._ledger is None:
+            return None
+        return self._ledger.standing(self._fit, output or 0, size)
+
     def monitor(
         self, output: int | None, before: int = 0
     ) -> Callable[[DualEvent], Status | None] | None:
         """For the problem of this number, which has taken some steps before."""
-        if self._ledger is None and not (self.estimator.verbose or self.estimator.callbacks):
+        if not self.wanted:
             return None
 
         def told(event: DualEvent) -> Status | None:
             steps = event.steps + before
-            if self._ledger is not None:
-                self._ledger.note(self._fit, output or 0, ledger.Standing(event.z, steps))
+            self.note(output, ledger.Standing(event.z, steps))
             return self.tell(
                 output, steps, steps, event.violation, event.support, Unfinished.of(event)
             )
@@ -164,9 +180,7 @@ class Watch:
         self, output: int | None, size: int, solver: KernelDual
     ) -> tuple[np.ndarray | None, KernelDual, int]:
         """Where to start, the solver for what is left, and the steps that were taken before."""
-        if self._ledger is None:
-            return None, solver, 0
-        kept = self._ledger.standing(self._fit, output or 0, size)
+        kept = self.left(output, size)
         if kept is None:
             return None, solver, 0
         if solver.max_steps is not None:

@@ -14,8 +14,10 @@ from thresher.estimators import input
 from thresher.estimators._partly_labelled import IRRELEVANT, UNLABELLED
 from thresher.estimators.base import SEVERITY
 from thresher.estimators.fronts import Front
+from thresher.estimators.ledger import Standing
 from thresher.estimators.support_fit import Unfinished, Watch
 from thresher.functions import LinearFunction, SupportFunction
+from thresher.functions.base import require
 from thresher.kernels.column_cache import ColumnCache
 from thresher.kernels.columns import KernelColumns, fitting_precision
 from thresher.kernels.width import resolve_kernel
@@ -24,7 +26,7 @@ from thresher.solvers.driver import Event
 from thresher.solvers.dual import DualEvent
 from thresher.solvers.machines import KernelDual
 from thresher.solvers.smoothing import SmoothedNewton
-from thresher.solvers.universum import Descent, Step, ThreeClass, descend
+from thresher.solvers.universum import Descent, Position, ThreeClass, descend
 from thresher.solvers.universum_exact import ExactSteps
 from thresher.solvers.universum_features import FeatureSteps
 
@@ -75,6 +77,7 @@ class Found(NamedTuple):
     steps: int
     objectives: list[list[float]]
     relevant: np.ndarray
+    negative: int  # signs met that the kernel is not positive definite
 
 
 def by_columns(estimator: Any, front: Front, rows: Rows, kept: np.ndarray, given: Given) -> Found:
@@ -133,18 +136,15 @@ def _descents(given: Given, steps: Any, watch: _Watch) -> list[Descent]:
     """One for each function."""
     out = []
     for output in range(given.outputs) if given.outputs > 1 else (None,):
-        watch.begin(output)
         targets = given.targets(output)
         with steps(targets, output) as step:
-            out.append(_descent(given, targets, step, watch))
+            at = watch.begin(output, targets, step.variables)
+            found = descend(
+                given.loss, targets, given.cost, step, start=given.start,
+                max_steps=given.max_steps, tol=given.enough, told=watch.before_step, at=at,
+            )  # fmt: skip
+        out.append(found)
     return out
-
-
-def _descent(given: Given, targets: np.ndarray, step: Step, watch: _Watch) -> Descent:
-    return descend(
-        given.loss, targets, given.cost, step, start=given.start, max_steps=given.max_steps,
-        tol=given.enough, told=watch.after_step,
-    )  # fmt: skip
 
 
 def _found(function: Any, solver: Solver, descents: list[Descent], given: Given) -> Found:
@@ -154,32 +154,41 @@ def _found(function: Any, solver: Solver, descents: list[Descent], given: Given)
     if len(descents) == 1:
         relevant = descents[0].sides != 0
     paths = [[float(v) for v in d.path] for d in descents]
-    return Found(function, solver, status, steps, paths, relevant)
+    negative = sum(d.stage.negative for d in descents)
+    return Found(function, solver, status, steps, paths, relevant, negative)
 
 
 class _Watch(Watch):
     """Passes are concave-convex steps."""
 
     def __init__(self, estimator: Any):
-        super().__init__(estimator)
+        super().__init__(estimator, is_kept=True)
         self.output: int | None = None
-        self.steps = 0
+        self.position: Any = None
 
     @property
     def wanted(self) -> bool:
-        return bool(self.estimator.verbose or self.estimator.callbacks or has_end())
+        return super().wanted or has_end()
 
-    def begin(self, output: int | None) -> None:
-        """With another function."""
-        self.output, self.steps = output, 0
+    def begin(self, output: int | None, targets: np.ndarray, variables: int) -> Position | None:
+        """With another function; where its steps were left."""
+        self.output = output
+        kept = self.left(output, variables)
+        return None if kept is None else _position(kept, targets)
 
-    def after_step(self, number: int, objective: float, changed: int) -> Status | None:
+    def before_step(self, position: Position) -> Status | None:
         """Of the concave-convex procedure."""
-        self.steps = number
+        self.position = position
         return self.stopped if self.is_over() else None
+
+    @property
+    def steps(self) -> int:
+        """That are finished."""
+        return len(self.position.path)
 
     def of_dual(self, event: DualEvent) -> Status | None:
         """What becomes of a step is told by the dual solver."""
+        self._stands_at(event.z, event.steps)
         function = Unfinished.of(event)
         return self.tell(
             self.output, self.steps, event.steps, event.violation, event.support, function
@@ -188,7 +197,24 @@ class _Watch(Watch):
     def of_passes(self, event: Event) -> Status | None:
         """What becomes of a step is told after each pass."""
         function = event.function
+        self._stands_at(np.append(function.coef, function.intercept), event.passes)
         answer = self.tell(
             self.output, self.steps, event.step, event.residual, function.size, function
         )
         return self.stopped if self.is_over() else answer
+
+    def _stands_at(self, variables: np.ndarray, steps: int) -> None:
+        more = {
+            "sides": self.position.sides.astype(np.float32),
+            "objectives": np.array(self.position.path, dtype=np.float64),
+        }
+        self.note(self.output, Standing(variables.astype(np.float64), steps, more))
+
+
+def _position(kept: Standing, targets: np.ndarray) -> Position:
+    """As it was noted, of a file that may hold anything."""
+    sides, path = kept.part("sides", targets.size), kept.part("objectives", None)
+    told = ~np.isnan(targets)
+    sound = np.isin(sides, (-1, 0, 1, 2)).all() and np.array_equal(sides[told], targets[told])
+    require(sound and np.all(np.diff(path) <= 0.0), "the sides of a problem are damaged")
+    return Position(sides.astype(np.int8), kept.z, path.tolist())

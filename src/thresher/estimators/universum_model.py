@@ -7,12 +7,14 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from thresher._rows import Rows
 from thresher.dimensions import Float
 from thresher.estimators._partly_labelled import IRRELEVANT, UNLABELLED, from_targets, partly_coded
 from thresher.estimators.base import SEVERITY
 from thresher.estimators.classifier import Classifier
+from thresher.estimators.exact_fit import INDEFINITE
 from thresher.estimators.fronts import Front, UnitsFront
 from thresher.estimators.mapped import MapModel
 from thresher.estimators.progress import Held
@@ -117,6 +119,10 @@ class UniversumModel(Classifier, MapModel):
 
     def streams_files(self) -> bool:
         return False
+
+    def solves_problems(self) -> bool:
+        """Every concave-convex step notes where it stands."""
+        return True
 
     def without_stream(self) -> tuple[str, str]:
         return "learning from unlabelled rows", "a sample of the rows without labels"
@@ -237,6 +243,8 @@ class UniversumModel(Classifier, MapModel):
         judges = driver.whole(rows, signs, np.where(codes >= 0, weight, 0.0))
         status = self.judged(found.status, stream, judges, found.function, front)
         self.keep(found.function, status, found.steps, stream)
+        if found.negative:
+            warnings.warn(f"{type(self).__name__}: {INDEFINITE}", ConvergenceWarning, stacklevel=3)
         if SEVERITY.index(status) >= SEVERITY.index(Status.MAX_ITER):
             self._warn(status)
 

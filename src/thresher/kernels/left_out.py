@@ -26,7 +26,7 @@ from thresher.kernels.functions import Kernel
 from thresher.kernels.gram import gram
 from thresher.kernels.width import median_gamma
 
-__all__ = ["kernel_by_left_out"]
+__all__ = ["kernel_by_left_out", "left_out_losses"]
 
 _SAMPLE = 700
 _WIDTHS = 4.0 ** np.arange(-2, 3)  # times the median heuristic's gamma
@@ -53,6 +53,19 @@ def kernel_by_left_out(kernel: Kernel, X: Any, y: np.ndarray, seed: int) -> tupl
             if loss < best:
                 best, found, ridge = loss, tried, float(a)
     return found, ridge
+
+
+def left_out_losses(kernel: Kernel, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Of every row when it is left out, with the best ridge: an error or not, or the squared miss.
+
+    Targets are as :func:`kernel_by_left_out` has them.
+    """
+    codes, targets = _targets(y)
+    tried = []
+    for left_out in _left_out(gram(kernel, X), targets):
+        squares = np.mean((left_out - targets) ** 2, axis=1)
+        tried.append(squares if codes is None else (best_class(left_out) != codes).astype(float))
+    return min(tried, key=np.mean)
 
 
 def _targets(y: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:

@@ -14,7 +14,8 @@ where it is missed on the other.
 The scale G of the dual steps stands for :math:`A_F Q_{FF}^{-1} A_F'` of the free variables.  Too
 small a G makes eta diverge, the more easily the larger the bounds.  The safe one is a ridge over
 all variables, :math:`G_j = a_j'(K + \varrho I)^{-1} a_j`; where violations have grown to ten times
-the smallest ones so far, the best pair is restored and G becomes four times as large.
+the first ones (or the unit of the targets), the best pair is restored and G becomes four times as
+large; twice as large where the second half of the steps has come no nearer than the first.
 """
 
 from __future__ import annotations
@@ -58,23 +59,23 @@ def saddle_steps(
     block: Block, z: np.ndarray, eta: np.ndarray, scales: np.ndarray, *,
     group: int, patient: bool, tol: float, most: int, unit: float = 1.0,
 ) -> Saddle:  # fmt: skip
-    """At most ``most`` steps; ``patient``: multipliers wait for the variables (MPD).
+    """At most ``most`` steps, and where they ended.
 
-    The violation of an equality is measured by the mean distance of the bounds, and ``unit`` of it
-    counts as much as that of a condition.
+    ``patient``: multipliers wait for the variables (MPD).  The violation of an equality is measured
+    by the mean distance of the bounds, and ``unit`` of it counts as much as that of a condition.
     """
     z, eta, scales = z.copy(), eta.copy(), scales.copy()
     steps, violation = _steps(
         block.Q, block.row.astype(np.int64), block.linear, block.lower, block.upper, block.A,
         block.target, z, eta, scales, max(int(group), 1), bool(patient), float(tol), int(most),
-        block.width / unit,
+        block.width / unit, float(unit),
     )  # fmt: skip
     return Saddle(z, eta, scales, int(steps), float(violation))
 
 
 @njit(cache=True, nogil=True)
 def _steps(
-    Q, row, linear, lower, upper, A, target, z, eta, scales, group, patient, tol, most, width
+    Q, row, linear, lower, upper, A, target, z, eta, scales, group, patient, tol, most, width, unit
 ):
     n, K = z.size, eta.size
     mine, residue = np.zeros(Q.shape[0]), -target
@@ -92,12 +93,17 @@ def _steps(
     slopes, moves = np.empty(group), np.empty(group)
     system, shift = np.empty((group, group)), np.empty(group)
     earlier = np.zeros(K)
-    steps, last, first = 0, np.inf, 0.0
+    steps, last, first = 0, np.inf, unit
+    early, late = np.inf, np.inf  # the least violation in each half of the steps
     while True:
         count, primal = _worst(row, linear, lower, upper, A, z, eta, images, chosen, worst, slopes)
         last = primal
         for j in range(K):
             last = max(last, abs(residue[j]) / width)
+        if 2 * steps < most:
+            early = min(early, last)
+        else:
+            late = min(late, last)
         if last < best:
             best = last
             best_z[:] = z
@@ -136,9 +142,11 @@ def _steps(
                 earlier[j] = residue[j]
                 eta[j] += residue[j] / scales[j]
         steps += 1
-    z[:] = best_z
-    eta[:] = best_eta
-    return steps, best
+    if last > tol and late >= early:  # it goes round in circles
+        for j in range(K):
+            scales[j] *= 2.0
+    # Not the best pair: whoever went back to it would go the same way again.
+    return steps, last
 
 
 @njit(cache=True, nogil=True)

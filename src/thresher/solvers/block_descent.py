@@ -17,21 +17,24 @@ import numpy as np
 
 from thresher.solvers.base import Status
 from thresher.solvers.kernel_balls import KernelBall
-from thresher.solvers.level import Descent, Monitor, Oracle
+from thresher.solvers.level import Descent, Monitor, Oracle, Search, Told
 
 __all__ = ["block_descent"]
 
 
 def block_descent(
-    oracle: Oracle, ball: KernelBall, start: np.ndarray, *, tol: float = 1e-3,
-    max_steps: int = 500, monitor: Monitor | None = None,
+    oracle: Oracle, ball: KernelBall, start: Search, *, tol: float = 1e-3,
+    max_steps: int = 500, monitor: Monitor | None = None, told: Told | None = None,
 ) -> Descent:  # fmt: skip
     """Minimise until the certificate, half of sigma(s) - theta's, is ``tol`` of the objective.
 
     Parameters are those of ``thresher.solvers.level.level_method``.
     """
-    at, lower, best = start, -math.inf, None
-    for step in range(1, max_steps + 1):
+    at, best, _ = start
+    lower, before = (-math.inf, 0) if best is None else (best.lower, best.steps)
+    for step in range(before + 1, max(before, max_steps) + 1):
+        if told is not None:
+            told(Search(at, best))
         accuracy = 0.1 * (best.upper - lower) if best is not None else math.inf
         visit = oracle(at, accuracy)
         lower = max(lower, visit.constant - 0.5 * float(visit.forms @ ball.best(visit.forms)))

@@ -50,6 +50,7 @@ class Event(NamedTuple):
     step: int
     residual: float
     function: Any
+    state: Any = None  # of a single stream
 
 
 class Plan(NamedTuple):
@@ -157,7 +158,8 @@ def run(
         ended = learner.is_done(residual) and (done > 1 or not looks or function.size > 0)
         verdict = None
         if monitor is not None:
-            verdict = monitor(Event(done, learner.step, residual, function))
+            state = getattr(learner, "state", None)
+            verdict = monitor(Event(done, learner.step, residual, function, state))
         if ended or verdict is not None:
             status = verdict or Status.CONVERGED
             break

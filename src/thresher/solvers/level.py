@@ -20,7 +20,7 @@ from thresher.solvers.base import Status
 from thresher.solvers.cut_model import Cuts, level_projection, lower_bound
 from thresher.solvers.kernel_balls import KernelBall
 
-__all__ = ["PUBLISHED", "Descent", "Visit", "level_method"]
+__all__ = ["PUBLISHED", "Descent", "Search", "Visit", "level_method"]
 
 #: tau = 0.90, and 0.99 from a gap of a hundredth of the objective on
 PUBLISHED = "published"
@@ -57,14 +57,26 @@ class Descent(NamedTuple):
         return (self.upper - self.lower) / max(abs(self.upper), 1e-300)
 
 
+class Search(NamedTuple):
+    """A search that begins or goes on: the weights to be visited next, and what was found before.
+
+    ``cuts`` are those of the level method.
+    """
+
+    at: np.ndarray
+    best: Descent | None = None
+    cuts: Cuts | None = None
+
+
 Oracle = Callable[[np.ndarray, float], Visit]
 Monitor = Callable[[Descent], Status | None]
+Told = Callable[[Search], None]
 
 
 def level_method(
-    oracle: Oracle, ball: KernelBall, start: np.ndarray, *, tau: float | str = 0.5,
+    oracle: Oracle, ball: KernelBall, start: Search, *, tau: float | str = 0.5,
     tol: float = 1e-3, max_steps: int = 500, least_step: float = 0.0,
-    monitor: Monitor | None = None,
+    monitor: Monitor | None = None, told: Told | None = None,
 ) -> Descent:  # fmt: skip
     """Minimise until the bounds differ by ``tol`` times the upper one.
 
@@ -74,8 +86,8 @@ def level_method(
         Given weights and the accuracy that is of use (as a number in units of the function), a
         :class:`Visit`.
     ball : KernelBall
-    start : array
-        Weights to begin with.
+    start : Search
+        Weights to begin with, or a search that was cut short.
     tau : float or "published", default=0.5
         Where the level lies, between the lower (0) and the upper bound (1).
     tol : float, default=1e-3
@@ -85,10 +97,15 @@ def level_method(
         "published", which ends it early.
     monitor : callable or None, default=None
         Called with a :class:`Descent` after every step; a Status that it returns ends the search.
+    told : callable or None, default=None
+        Called with a :class:`Search` before every step.
     """
-    at, lower, cuts, share = start, -math.inf, None, _ACCURACY
-    best: Descent | None = None
-    for step in range(1, max_steps + 1):
+    at, best, cuts = start
+    share = _ACCURACY
+    lower, before = (-math.inf, 0) if best is None else (best.lower, best.steps)
+    for step in range(before + 1, max(before, max_steps) + 1):
+        if told is not None:
+            told(Search(at, best, cuts))
         visit = oracle(at, share * (best.upper - lower) if best is not None else math.inf)
         cuts = _with(cuts, visit)
         found, shares = lower_bound(ball, cuts)

@@ -18,8 +18,10 @@ Xu, Jin, King and Lyu, An extended level method for efficient multiple kernel le
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +32,12 @@ from thresher.kernels.column_cache import ColumnCache
 from thresher.kernels.columns import Columns, GramColumns
 from thresher.solvers.base import Solver, Status
 from thresher.solvers.block_descent import block_descent
+from thresher.solvers.dual import DualEvent
 from thresher.solvers.kernel_balls import ElasticNetBall, KernelBall, NormBall
-from thresher.solvers.level import Descent, Monitor, Visit, level_method
+from thresher.solvers.level import Descent, Monitor, Search, Visit, level_method
 from thresher.solvers.machines import KernelDual, Machine, classification, regression
 
-__all__ = ["KernelWeights", "Learned", "Saddle", "Side", "learn_kernels"]
+__all__ = ["KernelWeights", "Learned", "Place", "Saddle", "Side", "learn_kernels"]
 
 _COARSE, _FINE = 0.05, 1e-5  # tolerances of machines, in units of the targets: first, and finest
 _ROUNDING = 1e-5  # of a quadratic form, in units of the squared sum of coefficients
@@ -85,21 +88,24 @@ class KernelWeights(Solver):
             return ElasticNetBall(1.0) if self.p == 1.0 else NormBall(self.p)
         return None if self.v is None else ElasticNetBall(self.v)
 
-    def descend(self, saddle: Saddle, monitor: Monitor | None = None) -> Descent:
-        """The best weights for these machines."""
+    def descend(
+        self, saddle: Saddle, monitor: Monitor | None = None, search: Search | None = None
+    ) -> Descent:
+        """The best weights for these machines; ``search`` is one that was cut short."""
         ball = self.ball
         if ball is None:
             weights = np.full(saddle.bank.count, 1.0 / saddle.bank.count)
             visit = saddle(weights, math.inf)
             return Descent(weights, visit, visit.value, visit.value, 1, Status.CONVERGED)
-        start = ball.start(saddle.bank.count)
+        start = Search(ball.start(saddle.bank.count)) if search is None else search
         if self.method == "block":
             return block_descent(
-                saddle, ball, start, tol=self.gap, max_steps=self.max_steps, monitor=monitor
-            )
+                saddle, ball, start, tol=self.gap, max_steps=self.max_steps, monitor=monitor,
+                told=saddle.note,
+            )  # fmt: skip
         return level_method(
             saddle, ball, start, tau=self.tau, tol=self.gap, max_steps=self.max_steps,
-            monitor=monitor,
+            monitor=monitor, told=saddle.note,
         )  # fmt: skip
 
 
@@ -115,26 +121,53 @@ class Side(NamedTuple):
     unit: float = 1.0  # of the targets
 
     def solved(
-        self, solver: KernelDual, columns: Columns, start: np.ndarray, cache: ColumnCache | None
-    ) -> Machine:
+        self, solver: KernelDual, columns: Columns, start: np.ndarray, cache: ColumnCache | None,
+        monitor: Callable[[DualEvent], Status | None] | None = None,
+    ) -> Machine:  # fmt: skip
         if self.epsilon is None:
-            return classification(solver, columns, self.y, self.bounds, start=start, cache=cache)
+            return classification(
+                solver, columns, self.y, self.bounds, start=start, monitor=monitor, cache=cache
+            )
         return regression(
-            solver, columns, self.y, self.bounds, self.epsilon, start=start, cache=cache
-        )
+            solver, columns, self.y, self.bounds, self.epsilon, start=start, monitor=monitor,
+            cache=cache,
+        )  # fmt: skip
+
+    def coefficients(self, z: np.ndarray) -> np.ndarray:
+        """Of the rows, from the variables of the dual problem."""
+        return z if z.size == self.y.size else z[: self.y.size] + z[self.y.size :]
 
     def constant(self, coef: np.ndarray) -> float:
         """What the dual objective is without its quadratic part."""
         return float(self.y @ coef) - (self.epsilon or 0.0) * float(np.abs(coef).sum())
 
 
-class Saddle:
-    """Machines for given weights, as the oracle of a search over weights."""
+class Place(NamedTuple):
+    """Where learning stands: coefficients of the machines, and the search over weights, if any."""
 
-    def __init__(self, bank: Bank, sides: list[Side], solver: KernelDual):
+    coefs: np.ndarray  # (machines, rows)
+    search: Search | None
+
+
+Told = Callable[[Place, DualEvent | None], Status | None]
+
+
+class Saddle:
+    """Machines for given weights, as the oracle of a search over weights.
+
+    ``told`` is called with a :class:`Place` before each step of the search, and with the event
+    besides after each step of a machine, which a Status ends; coefficients may be ``given``.
+    """
+
+    def __init__(
+        self, bank: Bank, sides: list[Side], solver: KernelDual, told: Told | None = None,
+        given: np.ndarray | None = None,
+    ):  # fmt: skip
         self.bank, self.sides, self.solver = bank, sides, solver
         self.negative = 0  # signs met that a kernel is not positive definite
-        self._coefs = np.zeros((len(sides), bank.size))
+        self._told = told
+        self._search: Search | None = None
+        self._coefs = np.zeros((len(sides), bank.size)) if given is None else given.copy()
         self._unit = sides[0].unit
         self._tol = _COARSE * self._unit
 
@@ -145,7 +178,9 @@ class Saddle:
             while True:
                 machines = self._solve(columns, cache, self._tol)
                 missing = sum(max(machine.solution.gap, 0.0) for machine in machines)
-                if missing <= accuracy or self._tol <= _FINE * self._unit or is_over():
+                stopped = any(m.solution.status is Status.INTERRUPTED for m in machines)
+                enough = missing <= accuracy or self._tol <= _FINE * self._unit
+                if enough or stopped or is_over():
                     break
                 self._tol *= 0.2
         constant = sum(
@@ -173,10 +208,24 @@ class Saddle:
     def _solve(self, columns: Columns, cache: ColumnCache | None, tol: float) -> list[Machine]:
         solver, out = replace(self.solver, tol=tol), []
         for c, side in enumerate(self.sides):
-            out.append(side.solved(solver, columns, self._coefs[c], cache))
+            monitor = None if self._told is None else partial(self._after_step, c)
+            out.append(side.solved(solver, columns, self._coefs[c], cache, monitor))
             self._coefs[c] = out[-1].coef
             self.negative += out[-1].solution.negative
         return out
+
+    def note(self, search: Search) -> None:
+        """Before a step of the search."""
+        self._search = search
+        if self._told is not None:
+            self._told(Place(self._coefs.copy(), search), None)
+
+    def _after_step(self, c: int, event: DualEvent) -> Status | None:
+        """Of the machine number c."""
+        assert self._told is not None
+        coefs = self._coefs.copy()
+        coefs[c] = self.sides[c].coefficients(event.z)
+        return self._told(Place(coefs, self._search), event)
 
 
 class Learned(NamedTuple):
@@ -195,11 +244,25 @@ class Learned(NamedTuple):
 
 
 def learn_kernels(
-    solver: KernelWeights, bank: Bank, sides: list[Side], monitor: Monitor | None = None
-) -> Learned:
-    """Weights of the kernels of a bank and the machines of all sides, which share them."""
-    saddle = Saddle(bank, sides, solver.machine)
-    found = solver.descend(saddle, _timed(monitor))
+    solver: KernelWeights, bank: Bank, sides: list[Side], monitor: Monitor | None = None,
+    told: Told | None = None, at: Place | None = None,
+) -> Learned:  # fmt: skip
+    """Weights of the kernels of a bank and the machines of all sides, which share them.
+
+    Parameters
+    ----------
+    solver : KernelWeights
+    bank : Bank
+    sides : list of Side
+    monitor : callable or None, default=None
+        Called with a ``Descent`` after each step of the search; a Status ends it.
+    told : callable or None, default=None
+        As :class:`Saddle` has it.
+    at : Place or None, default=None
+        From where learning goes on that was cut short.
+    """
+    saddle = Saddle(bank, sides, solver.machine, told, None if at is None else at.coefs)
+    found = solver.descend(saddle, _timed(monitor), None if at is None else at.search)
     counts = (found.weights > _NOTHING * found.weights.max()) & (bank.factors != 0.0)
     weights = np.where(counts, found.weights, 0.0)
     machines = saddle.machines(weights)

@@ -32,14 +32,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from thresher.solvers.base import Status
 
 __all__ = [
-    "READINGS", "STARTS", "Convex", "Descent", "Hinges", "Stage", "ThreeClass", "descend",
+    "READINGS", "STARTS", "Convex", "Descent", "Hinges", "Position", "Stage", "ThreeClass",
+    "descend",
 ]  # fmt: skip
 
 #: what unlabelled rows may be taken for
@@ -107,7 +108,7 @@ class Stage(NamedTuple):
     coef: np.ndarray  # of the rows, or of their features
     intercept: float
     squared_norm: float
-    start: Any  # for the next step
+    start: np.ndarray  # for the next step
     status: Status
     steps: int
     violation: float
@@ -176,6 +177,17 @@ class ThreeClass:
         return np.where(unknown, guessed, told)
 
 
+class Position(NamedTuple):
+    """A step that begins or goes on: what rows are taken for, and where it starts.
+
+    ``path`` are the objectives of the steps before it.
+    """
+
+    sides: np.ndarray
+    start: np.ndarray | None
+    path: list[float]
+
+
 class Descent(NamedTuple):
     """Where the steps ended, and the objective after each of them."""
 
@@ -186,13 +198,13 @@ class Descent(NamedTuple):
     steps: int
 
 
-Step = Callable[[Convex, Stage | None], Stage]
-Told = Callable[[int, float, int], Status | None]
+Step = Callable[[Convex, np.ndarray | None], Stage]
+Told = Callable[[Position], Status | None]
 
 
 def descend(
     loss: ThreeClass, y: np.ndarray, cost: np.ndarray, step: Step, *, start: str = "auto",
-    max_steps: int = 50, tol: float = 1e-6, told: Told | None = None,
+    max_steps: int = 50, tol: float = 1e-6, told: Told | None = None, at: Position | None = None,
 ) -> Descent:  # fmt: skip
     """Concave-convex steps until nothing changes.
 
@@ -204,53 +216,53 @@ def descend(
     cost : array of shape (n,)
         The c of every row.
     step : callable
-        Solves a ``Convex`` problem, from the stage before.
+        Solves a ``Convex`` problem, from the ``start`` of the stage before.
     start : {"auto", "irrelevant", "labelled"}, default="auto"
         The first function: that of the U-SVM, which takes unlabelled rows for irrelevant, or that
         of the other rows alone; "auto": "labelled" where they are all relevant.
     max_steps : int, default=50
+        After the first.
     tol : float, default=1e-6
         A step that lowers the objective by less than this share of it is the last.
     told : callable or None, default=None
-        Called after each step with its number, the objective and how many rows changed sides; a
-        Status that it returns ends the descent.
+        Called with a :class:`Position` before each step; a Status that it returns ends the descent,
+        unless nothing was found yet.
+    at : Position or None, default=None
+        From where a descent goes on that was cut short.
     """
     unknown = np.isnan(y)
     if start == "auto":
         start = "labelled" if loss.unlabelled == "relevant" else "irrelevant"
-    sides = np.where(unknown, 0.0, y).astype(np.int8)
     alone = start == "labelled" and loss.unlabelled != "irrelevant"
-    first = np.where(unknown, 0.0, cost) if alone else cost
-    stage = step(Convex(loss.epsilon, y, first, sides), None)
-    path = [_objective(loss, y, cost, stage)]
-    convex = loss.unlabelled == "irrelevant" or not unknown.any()
-    if convex or stage.status is not Status.CONVERGED:
-        return Descent(stage, path, sides, stage.status, stage.steps)
-    status, steps = Status.MAX_ITER, stage.steps
-    before = np.full(y.size, 9, dtype=np.int8) if alone else sides
-    for number in range(1, max_steps + 1):
-        sides = loss.sides(y, stage.scores)
-        changed = int(np.count_nonzero(sides != before))
-        if not changed:
-            status = Status.CONVERGED
-            break
-        before, next_stage = sides, step(Convex(loss.epsilon, y, cost, sides), stage)
-        steps += next_stage.steps
-        now = _objective(loss, y, cost, next_stage)
-        gain = path[-1] - now
-        if gain >= 0.0 or not math.isfinite(path[-1]):
-            stage = next_stage
-            path.append(now)
-        if next_stage.status is not Status.CONVERGED:
-            status = next_stage.status
-            break
-        if gain <= tol * abs(path[-1]):
-            status = Status.CONVERGED
-            break
-        answer = None if told is None else told(number, now, changed)
-        if answer is not None:
+    is_convex = loss.unlabelled == "irrelevant" or not unknown.any()
+    if at is None:
+        at = Position(np.where(unknown, 0.0, y).astype(np.int8), None, [])
+    path, stage, steps = [*at.path], None, 0
+    while True:
+        answer = None if told is None else told(at)
+        if stage is not None and answer is not None:
             status = answer
             break
+        without = alone and not at.path  # the first step
+        now_cost = np.where(unknown, 0.0, cost) if without else cost
+        found = step(Convex(loss.epsilon, y, now_cost, at.sides), at.start)
+        steps += found.steps
+        value = _objective(loss, y, cost, found)
+        gain = path[-1] - value if path and math.isfinite(path[-1]) else math.inf
+        if gain >= 0.0:
+            path.append(value)
+        if gain >= 0.0 or stage is None:
+            stage = found
+        status = found.status
+        if status is not Status.CONVERGED or is_convex or gain <= tol * abs(path[-1]):
+            break
+        sides = loss.sides(y, stage.scores)
+        if not without and np.array_equal(sides, at.sides):
+            break
+        if len(path) > max_steps:
+            status = Status.MAX_ITER
+            break
+        at = Position(sides, stage.start, [*path])
     return Descent(stage, path, loss.sides(y, stage.scores), status, steps)
 
 

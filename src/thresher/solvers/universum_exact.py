@@ -10,7 +10,7 @@ import numpy as np
 from thresher.kernels.column_cache import ColumnCache
 from thresher.kernels.columns import Columns
 from thresher.kernels.mean_columns import MeanColumns
-from thresher.solvers.dual import DualProblem
+from thresher.solvers.dual import DualEvent, DualProblem
 from thresher.solvers.machines import KernelDual, Monitor
 from thresher.solvers.universum import Convex, Stage
 
@@ -32,7 +32,7 @@ class ExactSteps:
         The rows of the balance.
     balance : float or None, default=None
     monitor : callable or None, default=None
-        As ``solve_dual`` takes it.
+        As ``solve_dual`` takes it; the variables that it is told are a start.
 
     Examples
     --------
@@ -67,37 +67,57 @@ class ExactSteps:
     def __exit__(self, *_: Any) -> None:
         self._opened.close()
 
-    def __call__(self, step: Convex, before: Stage | None) -> Stage:
+    @property
+    def variables(self) -> int:
+        """Of a start: two for each row, and that of the balance."""
+        return 2 * self._rows + 1
+
+    def __call__(self, step: Convex, start: np.ndarray | None) -> Stage:
         """The solution, from where the step before ended."""
         n, hinges = self._rows, step.hinges()
         there = np.flatnonzero((hinges.lower < hinges.upper).ravel())
         rows = there % n
         p, lower, upper = (part.ravel()[there] for part in hinges)
-        start: Any = None if before is None else before.start[0].ravel()[there]
         if self._balance is not None:
             room = 2.0 * float((upper - lower).sum()) + 1.0  # never reached: the variable is free
             p, rows = np.append(p, -self._balance), np.append(rows, n)
             lower, upper = np.append(lower, -room), np.append(upper, room)
-            start = None if before is None else np.append(start, before.start[1])
+            there = np.append(there, 2 * n)
         problem = DualProblem(self._columns, p, lower, upper, rows=rows)
-        found = self._solver.solve(problem, start, self._monitor, self._cache)
+        found = self._solver.solve(
+            problem, None if start is None else start[there], self._told(there), self._cache
+        )
         intercept = -float(found.multipliers[0])
-        z = np.zeros((2, n))
-        z.ravel()[there] = found.z[: there.size]
+        z = self._whole(found.z, there)
         products = found.gradient - problem.p  # Q z, one for each variable
-        coef, extra = z.sum(axis=0), 0.0
+        coef = z[:n] + z[n : 2 * n]
         if self._balance is not None:
-            extra = float(found.z[-1])
-            coef[self._members] += extra / self._members.size
-        scores = np.full(n, np.nan)
-        scores[rows[: there.size]] = products[: there.size]
+            coef[self._members] += z[-1] / self._members.size
+        scores = np.full(n + 1, np.nan)
+        scores[rows] = products
+        scores = scores[:n]
         missing = np.flatnonzero(np.isnan(scores))
         if missing.size:
             scores[missing] = self._scores(missing, coef)
         return Stage(
-            scores + intercept, coef, intercept, float(found.z @ products), (z, extra),
+            scores + intercept, coef, intercept, float(found.z @ products), z,
             found.status, found.steps, found.violation, found.negative,
         )  # fmt: skip
+
+    def _whole(self, z: np.ndarray, there: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.variables)
+        out[there] = z
+        return out
+
+    def _told(self, there: np.ndarray) -> Monitor:
+        monitor = self._monitor
+        if monitor is None:
+            return None
+
+        def told(event: DualEvent) -> Any:
+            return monitor(event._replace(z=self._whole(event.z, there)))
+
+        return told
 
     def _scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Of rows that have no hinge, without the intercept."""

@@ -138,7 +138,12 @@ class FeatureSteps:
     def __exit__(self, *_: Any) -> None:
         """There is nothing to close."""
 
-    def __call__(self, step: Convex, before: Stage | None) -> Stage:
+    @property
+    def variables(self) -> int:
+        """Of a start: the weights, and the intercept."""
+        return int(self._rows.shape[1]) + 1
+
+    def __call__(self, step: Convex, start: np.ndarray | None) -> Stage:
         """The solution, from the weights of the step before."""
         loss = SidedHinges(Hinge(), EpsilonInsensitive(step.epsilon), self._balance or 0.0)
         mass = float(step.cost.sum())
@@ -151,19 +156,19 @@ class FeatureSteps:
         y = np.where(unknown & (step.sides == 2), _EITHER, y)
         chunk = driver.whole(self._rows, y, step.cost)
         near = None
-        if before is not None:
-            intercept = before.intercept if self._balance is None else 0.0
-            near = Near(problem, before.start, intercept, None)
-        solver = SmoothedNewton() if before is None else SmoothedNewton(width=_WARM)
+        if start is not None:
+            near = Near(problem, start[:-1], float(start[-1]), None)
+        solver = SmoothedNewton() if start is None else SmoothedNewton(width=_WARM)
         plan = driver.Plan(solver.default_passes)
         result = driver.learn(solver, problem, chunk, plan, near, self._monitor)
         w = result.function.coef.astype(np.float64)
         scores = np.empty(self._rows.shape[0])
         predict(self._rows, np.arange(scores.size), w, float(result.function.intercept), scores)
         intercept = float(result.function.intercept)
+        start = np.append(w, intercept)
         if self._mean is not None and self._balance is not None:
             scores += self._balance
             intercept = float(self._balance - w @ self._mean)
         return Stage(
-            scores, w, intercept, float(w @ w), w, result.status, result.passes, result.residual
+            scores, w, intercept, float(w @ w), start, result.status, result.passes, result.residual
         )
