@@ -54,7 +54,7 @@ class KernelSpectralClustering(Clusterer):
     assign : {"cosine", "kmeans", "codebook"}, default="cosine"
         How projections become clusters: by the nearest of centres of e / d, the embedding of
         spectral clustering; by their direction; or by the signs of the projections, as published.
-    smoothing : float, default=0.3
+    smoothing : float, default=0.1
         Degrees, the means of rows' kernel values, are raised by so many of their mean, so that rows
         that are like few others make no clusters of their own; 0: as published.
     scale : bool, default=False
@@ -113,7 +113,7 @@ class KernelSpectralClustering(Clusterer):
         n_components: Any = "auto",
         landmarks: Any = "uniform",
         assign: str = "cosine",
-        smoothing: float = 0.3,
+        smoothing: float = 0.1,
         scale: bool = False,
         memory: float = 2e9,
         max_iter: int | None = None,

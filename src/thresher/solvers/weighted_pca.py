@@ -89,13 +89,13 @@ class WeightedPCA(Solver):
         How rows are grouped by their projections.
     in_parts : bool, default=False
         No chunk holds all rows: the first pass adds up their degrees.
-    smoothing : float, default=0.3
+    smoothing : float, default=0.1
         Degrees are raised by so many of their mean; 0: as published.
     """
 
     assign: str = "cosine"
     in_parts: bool = False
-    smoothing: float = 0.3
+    smoothing: float = 0.1
 
     target_kinds = frozenset({"none"})
     linear = False
