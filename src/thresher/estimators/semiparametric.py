@@ -367,10 +367,11 @@ class SemiparametricRegressor(Regressor):
         self, setup: Setup, chunk: Any, near: Any, monitor: driver.Monitor | None
     ) -> Result:
         solver = setup.solver
-        noted = NotedFit.wanted() if isinstance(solver, SemiparametricDual) else None
-        if noted is None:
-            return super()._learn_by_passes(setup, chunk, near, monitor)
-        return noted.learn(setup, solver.free, chunk, near, monitor)
+        if isinstance(solver, SemiparametricDual):
+            noted = NotedFit.wanted()
+            if noted is not None:
+                return noted.learn(setup, solver.free, chunk, near, monitor)
+        return super()._learn_by_passes(setup, chunk, near, monitor)
 
     # ------------------------------------------------------------ what else a fit leaves
 
