@@ -15,7 +15,7 @@ The scale G of the dual steps stands for :math:`A_F Q_{FF}^{-1} A_F'` of the fre
 small a G makes eta diverge, the more easily the larger the bounds.  The safe one is a ridge over
 all variables, :math:`G_j = a_j'(K + \varrho I)^{-1} a_j`; where violations have grown to ten times
 the first ones (or the unit of the targets), the best pair is restored and G becomes four times as
-large; twice as large where the second half of the steps has come no nearer than the first.
+large.
 """
 
 from __future__ import annotations
@@ -94,16 +94,11 @@ def _steps(
     system, shift = np.empty((group, group)), np.empty(group)
     earlier = np.zeros(K)
     steps, last, first = 0, np.inf, unit
-    early, late = np.inf, np.inf  # the least violation in each half of the steps
     while True:
         count, primal = _worst(row, linear, lower, upper, A, z, eta, images, chosen, worst, slopes)
         last = primal
         for j in range(K):
             last = max(last, abs(residue[j]) / width)
-        if 2 * steps < most:
-            early = min(early, last)
-        else:
-            late = min(late, last)
         if last < best:
             best = last
             best_z[:] = z
@@ -142,9 +137,6 @@ def _steps(
                 earlier[j] = residue[j]
                 eta[j] += residue[j] / scales[j]
         steps += 1
-    if last > tol and late >= early:  # it goes round in circles
-        for j in range(K):
-            scales[j] *= 2.0
     # Not the best pair: whoever went back to it would go the same way again.
     return steps, last
 
