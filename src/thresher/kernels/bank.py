@@ -170,7 +170,7 @@ class _LowPolynomial(Kernel):
 
 def _vectorised(kernel: Kernel, dtype: Any) -> Kernel:
     """The kernel in the arithmetic of ``dtype``, in the form that is fastest over a line."""
-    if dtype == np.float32 and isinstance(kernel, Polynomial) and 1 <= kernel.degree <= 3:
+    if isinstance(kernel, Polynomial) and 1 <= kernel.degree <= 3 and dtype == np.float32:
         return _LowPolynomial.like(kernel)
     return in_precision(kernel, dtype)
 
