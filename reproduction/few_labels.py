@@ -64,7 +64,8 @@ REMARKS = """\
 - g241d: with *one* direction for both pairs a support vector machine of the labels alone (C and
   width by the same folds) is wrong in 24.0 percent of the rows without labels, with *two* in 35.6
   (four draws each). The published LapSVM, 27.8, is out of reach of the second and fits the first,
-  so that one direction it must have been. Then LapSVM and SemiKSC are within a deviation.
+  so that one direction is the likelier reading; the data themselves are not at hand, and both are
+  shown. With one, LapSVM and SemiKSC are within a deviation.
   Bi-SemiKSC is not: the strongest direction tells the pairs of Gaussians apart, not the classes,
   and rows without labels say little.
 - Sonar: within one published deviation. Ionosphere: lower than published throughout.
