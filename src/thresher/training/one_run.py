@@ -195,8 +195,8 @@ class Run:
         if not estimator.streams_files():
             who, instead = estimator.without_stream()
             raise ValueError(
-                f"{who} must see all rows at once, and they {self._where}: allow more memory, or "
-                f"use {instead}"
+                f"{who} must see all rows at once, and they {self._where}: {self._together}, "
+                f"or use {instead}"
             )
         if estimator.get_params(deep=False).get("steps") is not None:
             raise ValueError("steps counts updates in memory; in a stream give passes")
@@ -207,6 +207,11 @@ class Run:
         if self.engine is not None:
             return "stay where the workers read them"
         return f"do not fit in {self.how.memory >> 20} MB"
+
+    @property
+    def _together(self) -> str:
+        """What brings them together."""
+        return "train without workers" if self.engine is not None else "allow more memory"
 
     def _stream(self, intake: Intake) -> Status:
         self._check_streamable()
