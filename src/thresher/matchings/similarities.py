@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
+from numpy.linalg import LinAlgError
+from scipy.linalg import cho_factor, cho_solve
 
 __all__ = [
     "around_zero", "centred", "evened", "flattened", "of_unit_size", "without_diagonal",
 ]  # fmt: skip
+
+_ROUNDINGS = 10.0  # of the size of a kernel: negative eigenvalues that are none
 
 
 def of_unit_size(K: np.ndarray) -> np.ndarray:
@@ -34,8 +40,20 @@ def around_zero(K: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def evened(K: np.ndarray) -> np.ndarray:
-    """K (K + c)^-1 of the centred kernel, c its mean eigenvalue; negative ones count as zero."""
-    values, vectors = np.linalg.eigh(centred(K))
+    """K (K + c)^-1 of the centred kernel, c its mean eigenvalue; negative ones count as zero.
+
+    Where there are none but for rounding it is 1 - c (K + c)^-1, in a third of the time.
+    """
+    K = centred(K)
+    size = float(np.trace(K, dtype=np.float64)) / len(K)
+    one = np.eye(len(K), dtype=K.dtype)
+    if size > 0.0:
+        rounding = K.dtype.type(_ROUNDINGS * np.finfo(K.dtype).eps * float(np.linalg.norm(K)))
+        with suppress(LinAlgError):
+            cho_factor(K + rounding * one, check_finite=False)
+            shifted = cho_factor(K + K.dtype.type(size) * one, check_finite=False)
+            return one - K.dtype.type(size) * cho_solve(shifted, one, check_finite=False)
+    values, vectors = np.linalg.eigh(K)
     values = np.maximum(values, 0.0)
     size = float(values.mean())
     return (vectors * (values / (values + size))) @ vectors.T if size > 0.0 else np.zeros_like(K)

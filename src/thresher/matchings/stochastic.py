@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 __all__ = ["Multipliers", "nearest_stochastic"]
 
@@ -54,7 +55,7 @@ def nearest_stochastic(
     dual = _Dual(V, 1.0 / kappa, n < m)
     place = np.concatenate(Multipliers.none(V.shape) if start is None else start)
     place = dual.with_entries(place)
-    value, P, slope = dual.at(place)
+    value, P, slope, _ = dual.at(place)
     for _ in range(_NEWTON_STEPS):
         free = ~(dual.bounded & (place <= 0.0) & (slope > 0.0))
         if np.max(np.abs(slope[free]), initial=0.0) <= tol:
@@ -67,10 +68,10 @@ def nearest_stochastic(
             if found[0] <= value + 1e-4 * length * promised + rounding * abs(value):
                 break
             length /= 2.0
-        place, (value, P, slope) = trial, found
-        if not (P.any(axis=1).all() and P.any(axis=0).all()):
+        place, (value, P, slope, sums) = trial, found
+        if not sums.all():  # an empty line
             place = dual.with_entries(place)
-            value, P, slope = dual.at(place)
+            value, P, slope, _ = dual.at(place)
     return P, Multipliers(place[:n], place[n:])
 
 
@@ -81,16 +82,16 @@ class _Dual:
         self.V, self.softness = V, softness
         self.bounded = np.arange(sum(V.shape)) >= (V.shape[0] if at_most else sum(V.shape))
 
-    def at(self, place: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """Value, the matrix P there, and the slope: one minus the sums of P, if they are hard."""
+    def at(self, place: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+        """Value, the matrix P there, the slope (one minus the sums of P, if they are hard), and
+        these sums."""
         n = self.V.shape[0]
         taken = place.astype(self.V.dtype)
-        P = self.V - taken[:n, None]
-        P -= taken[n:]
-        np.maximum(P, 0.0, out=P)
-        sums = np.concatenate([P.sum(axis=1, dtype=np.float64), P.sum(axis=0, dtype=np.float64)])
-        value = 0.5 * float(np.vdot(P, P)) + place.sum() + 0.5 * self.softness * (place @ place)
-        return float(value), P, 1.0 - sums + self.softness * place
+        P = np.empty_like(self.V)
+        sums = np.zeros(place.size)
+        squares = _positive_part(self.V, taken[:n], taken[n:], P, sums[:n], sums[n:])
+        value = 0.5 * squares + place.sum() + 0.5 * self.softness * (place @ place)
+        return float(value), P, 1.0 - sums + self.softness * place, sums
 
     def allowed(self, place: np.ndarray) -> np.ndarray:
         return np.where(self.bounded, np.maximum(place, 0.0), place)
@@ -146,3 +147,22 @@ class _Dual:
             size, before = float(rest @ scaled), size
             direction = scaled + (size / before) * direction
         return step
+
+
+# Sums of one sign may be taken in any order.
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _positive_part(V, from_rows, from_columns, P, row_sums, column_sums):
+    """P = (V - r1' - 1c')_+ and its sums, in one pass; the sum of its squares."""
+    squares = 0.0
+    for i in range(V.shape[0]):
+        taken, total, here = from_rows[i], 0.0, 0.0
+        for j in range(V.shape[1]):
+            left = V[i, j] - taken - from_columns[j]
+            left = left if left > 0.0 else V.dtype.type(0.0)
+            P[i, j] = left
+            total += left
+            column_sums[j] += left
+            here += left * left
+        row_sums[i] = total
+        squares += here
+    return squares
