@@ -182,7 +182,8 @@ class Race:
         self.fits.all([(r, partial(begin, r)) for r in starts.first()], part.size)
         if settled:
             alive = self._in_sight([r for r in alive if r.best is not None], part.size, patience)
-            if part.size == self.train.size:  # settings that come later need all folds if good only
+            if part.size == self.train.size:
+                # Later settings meet the other folds only if they are good in the first.
                 self._judge_in_folds(alive)
         now, share = time.monotonic(), 1.0 if settled else _FOR_STARTS
         least = now + _LEAST_FOR_STARTS * (self.deadline - now)
