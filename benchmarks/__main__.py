@@ -47,6 +47,7 @@ CLAIMS = {
     "tuning": "Tuning",
     "budget": "The best model in 60 seconds",
     "unseen": "The race on data nobody tuned for",
+    "unseen_numbers": "Numbers on data nobody tuned for",
 }
 RESULTS = Path(__file__).parent / "RESULTS.md"
 

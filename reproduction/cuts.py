@@ -5,7 +5,9 @@ The table of iterations (section 5.3) and the number of partitions, whose figure
 
 from __future__ import annotations
 
+import itertools
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,10 +26,11 @@ GAP = 1e-2
 PASSES = 1000
 NEVER = 10**6
 PARTITIONS = (1, 2, 5, 10, 20, 50, 100)
-SOLVERS = {
-    "OCAS": OCAS(),
-    "MCPA, no shrinking": MCPA(partitions=1, rest=NEVER),
-    "MCPA, shrinking 5/50": MCPA(partitions=1),
+AS_PUBLISHED: Any = {"partitions": 1, "on_demand": True, "beyond": 0.1}
+SOLVERS = {  # each as published, then as it comes
+    "OCAS": (OCAS(beyond=0.1), OCAS()),
+    "MCPA, no shrinking": (MCPA(**AS_PUBLISHED, rest=NEVER), MCPA(partitions=1, rest=NEVER)),
+    "MCPA, shrinking 5/50": (MCPA(**AS_PUBLISHED), MCPA(partitions=1)),
 }
 SHRINKING = {"none": (NEVER, 50), "5/50": (5, 50), "2/10": (2, 10)}
 
@@ -54,7 +57,15 @@ section on ASSET; how the columns of COVTYPE were scaled is not printed. In plac
 ten of the 20 newsgroups against the others, tf-idf, with the same c/m. Ours are means over {runs}
 splits with the range in brackets, and CPU seconds of one thread, the product of rows and weights
 included. The intercept is free as in the thesis; *penalised* is a constant feature, as in the
-program of OCAS that the thesis compares with."""
+program of OCAS that the thesis compares with. Cuts are taken at the published places (a tenth of
+the way from the best point to the minimum above the cuts; MCPA: only where it would stand still),
+or as ours are by default, a fiftieth of the way.
+
+With the published places OCAS takes 2 to 6 % more iterations than printed. The small problems are
+not the reason: solved to 1e-6 of the gap in place of 1e-3 they change no count. The data can be:
+OCAS takes 90 (free) and 86 (penalised) on the first split of COVTYPE with columns in [0, 1], 111
+and 106 with columns in [-1, 1], 103 and 95 with standardised numbers, 59 and 64 with rows of length
+one."""
 CURVES = """\
 Published as plots, whose reading is: iterations fall as P grows, the time is best at small P, and
 shrinking 2/10 makes P > 1 pay off on MNIST and COVTYPE. Ours, on the first split:"""
@@ -67,7 +78,16 @@ def run(settings: Settings) -> str:
     problems = {name: [problem_of(name, seed) for seed in range(runs)] for name in known}
     rows = [line for name in known for line in _iterations(name, problems[name])]
     curves = [line for name in known for line in _curves(name, *problems[name][0])]
-    header = ["set", "solver", "intercept", "iterations", "CPU s", "published", "no more"]
+    header = [
+        "set",
+        "solver",
+        "cuts taken",
+        "intercept",
+        "iterations",
+        "CPU s",
+        "published",
+        "no more",
+    ]
     kinds = [f"{kind}: iterations (CPU s)" for kind in SHRINKING]
     return "\n\n".join(
         [
@@ -102,14 +122,15 @@ def rounds(solver: Any, problem: Problem, chunk: Any) -> tuple[int, float]:
 def _iterations(name: str, splits: list[tuple[Problem, Any]]) -> list[list[Any]]:
     driver.learn(MCPA(), splits[0][0], splits[0][1], driver.Plan(2))  # compiles
     lines = []
-    for (label, solver), printed in zip(SOLVERS.items(), TASKS[name].published, strict=True):
-        for kind in ("free", "penalised"):
-            fields = vars(solver) | {"penalize_intercept": kind == "penalised"}
-            found = [rounds(type(solver)(**fields), *one) for one in splits]
+    for (label, pair), printed in zip(SOLVERS.items(), TASKS[name].published, strict=True):
+        for place, kind in itertools.product((0, 1), ("free", "penalised")):
+            own = replace(pair[place], penalize_intercept=kind == "penalised")
+            found = [rounds(own, *one) for one in splits]
             passes, seconds = (np.array(part) for part in zip(*found, strict=True))
             few = passes.mean() <= float(printed.split()[0])
             lines.append([
-                name, label, kind, f"**{passes.mean():.0f}** ({passes.min()} to {passes.max()})",
+                name, label, ("as published", "ours")[place], kind,
+                f"**{passes.mean():.0f}** ({passes.min()} to {passes.max()})",
                 f"{seconds.mean():.2f}", printed, "yes" if few else "no",
             ])  # fmt: skip
     return lines

@@ -263,7 +263,7 @@ def _digits() -> Digits:
 def _published(**more: Any) -> RDAPlus:
     return RDAPlus(
         gamma=2.0 * GAMMA, tau=100, rho=0.85, coverage=1.0, online_passes=2.0, batch=1, origin=0.0,
-        newton_threshold=200, **more,
+        newton_threshold=200, least_rows=0, **more,
     )  # fmt: skip
 
 

@@ -32,13 +32,17 @@ from thresher.search import CRITERIA, Criterion, Float, Space
 
 SMALL = ("toy 1", "ionosphere", "sonar", "iris")
 LARGE = ("pima_diabetes", "madelon", "magic")
+REPETITIONS = 5  # as many left-out folds as runs, each time
+SMALL_BUDGET = 25  # settings, where rows are few
 MOST_ROWS = 10_000  # of a large set that are tuned on
 TEXT = """\
-Tables 2.2 to 2.5: mean error and deviation over {runs} left-out folds, {folds} inner folds and
-{budget} settings for each. *Margin* is the program as printed (reading A), *boundary* the one
-whose constraint agrees with the printed binary dual (reading B). p: paired t-tests of the better
-of these two with C-SVM and LS-SVM; it is the better one by these very errors, which flatters it. In
-brackets what was published for SND (LS-SND)."""
+Tables 2.2 to 2.5: mean error and deviation over the left-out folds of {repetitions} times ten
+folds, {folds} inner folds and {small} settings for each (Pima: ten folds once, {budget} settings).
+*Margin* is the program as printed (reading A), *boundary* the one whose constraint agrees with the
+printed binary dual (reading B). p: paired t-tests of the better of these two (Pima: of LS-SND) with
+C-SVM and LS-SVM; it is the better one by these very errors, which flatters it, and folds of
+repetitions are not independent, which makes p too small. In brackets what was published for SND
+(LS-SND)."""
 LARGE_TEXT = """\
 Tables 2.6 to 2.8: mean error over {runs} halves of the rows, Nyström features by {budget} settings
 on {folds} folds. In brackets what was published."""
@@ -57,14 +61,18 @@ over 190 in the dark. Algorithm 3 with stochastic steps on Nyström features; *t
 are two machines by Pegasos, a pixel that both refuse is an outlier. Flagged pixels of a second
 image, how many of its {odd} odd pixels are among them, and how many of the other {pixels:,}."""
 REMARKS = """\
-Published: SND level with C-SVM and LS-SVM everywhere. So it is here, but neither reading is the
-better one on all sets, with so few settings margin loses on toy 1 and boundary on sonar, and
-C-SVM's mean is the lower one on ionosphere and iris. On toy 1 no rule errs in less than an eighth.
-Pegasos-SND is ahead of Pegasos on all three sets, published on Magic only; our steps begin in the
-units of the rows and are averaged. On the mixtures SND tuned is ahead of one-class machines on two
-of three (published: all), and the SVM with a threshold, which the thesis does not have, is as good.
-On the image the published order, half as many flagged pixels as by two machines, is not found: ours
-flags more of the coast."""
+Published: SND level with C-SVM and LS-SVM everywhere. So is the better reading here, but for iris,
+where LS-SVM errs on three rows less, and sonar, where it errs on three more. Neither reading is the
+better one on all sets: boundary loses on sonar, margin on ionosphere. There margin and LS-SND are
+spoiled by 6 and 12 of the 50 left-out folds, with errors of a fourth and more: in the three that
+were looked at kernels so narrow are chosen that new rows are like none, and digits of the offsets
+decide, which inner folds do not see. With 8 settings margin and boundary had .123 and .123 on toy
+1, .116 and .067 on ionosphere, .115 and .185 on sonar, .065 and .057 on iris. On toy 1 no rule errs
+in less than an eighth of all rows; these 200 are one draw. Pegasos-SND is ahead of Pegasos on all
+three sets, published on Magic only; our steps begin in the units of the rows and are averaged. On
+the mixtures SND tuned is ahead of one-class machines on two of three (published: all), and the SVM
+with a threshold, which the thesis does not have, is as good. On the image the published order, half
+as many flagged pixels as by two machines, is not found: ours flags more of the coast."""
 ABSENT: Sequence[Absent] = (
     Absent("Arcene", "table 2.3", "10,000 features of 200 rows: left out for its time"),
     Absent("Parkinsons, Zoo, Ecoli, TAE, Seeds", "tables 2.3 and 2.5"),
@@ -188,6 +196,12 @@ def _told(errors: np.ndarray, published: float | None = None) -> str:
     return text if published is None else f"{text} ({published:.4f})"
 
 
+def repeated(settings: Settings) -> Settings:
+    """What few rows allow: more folds, and more settings."""
+    runs, budget = REPETITIONS * settings.runs, max(settings.budget, SMALL_BUDGET)
+    return settings._replace(runs=runs, budget=budget)
+
+
 def small_table(settings: Settings) -> str:
     lines, absent = [], []
     for name in (*SMALL, "pima_diabetes"):
@@ -196,7 +210,7 @@ def small_table(settings: Settings) -> str:
             continue
         large = name == "pima_diabetes"
         methods = [m for m in METHODS if not (large and m in ("margin", "boundary"))]
-        errors = small_errors(name, settings, methods)
+        errors = small_errors(name, settings if large else repeated(settings), methods)
         exact, squares = PUBLISHED[name]
         ours = "LS-SND" if large else min(("margin", "boundary"), key=lambda m: errors[m].mean())
         cells = [
@@ -448,8 +462,10 @@ def run(settings: Settings, shapes: Sequence[tuple[int, int]] = SHAPES) -> str:
     told = settings._asdict()
     image, odd, count = _quietly(lambda s: image_table(s, shapes), settings)
     parts = [
-        TEXT.format(**told), small_table(settings), LARGE_TEXT.format(**told),
-        large_table(settings), TOY_TEXT.format(**told), toy_table(settings),
+        TEXT.format(repetitions=REPETITIONS, small=repeated(settings).budget, **told),
+        small_table(settings),
+        LARGE_TEXT.format(**told), large_table(settings),
+        TOY_TEXT.format(**told), toy_table(settings),
         IMAGE_TEXT.format(odd=odd, pixels=count), image, REMARKS,
     ]  # fmt: skip
     return "\n\n".join(parts)

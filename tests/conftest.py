@@ -276,7 +276,7 @@ READY = {
     "fobos": FOBOS(ROOT, batch=3),
     "rda": RDA(gamma=2.0, batch=3),
     "adaptive_rda": AdaptiveRDA(gamma=2.0, batch=3),
-    "rda_plus": RDAPlus(gamma=2.0, batch=3),
+    "rda_plus": RDAPlus(gamma=2.0, batch=3, least_rows=0),
     "lps": LPS(),
     "rw_l1_rda": ReweightedL1(gamma=2.0, batch=3),
     "rw_l2_rda": ReweightedL2(batch=3),

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
 
 from thresher import (
     AutoClassifier,
@@ -25,7 +27,7 @@ from thresher.race.outcome import of_runner
 from thresher.race.proposals import Proposals
 from thresher.race.race import Race
 from thresher.race.runner import WIDE_ROWS, Attempt, Runner, Trial, seconds_of
-from thresher.search import Space
+from thresher.search import Float, Int, Space
 from thresher.solvers import Status
 
 
@@ -65,7 +67,7 @@ def test_the_smaller_model_is_taken_when_it_is_as_good_and_size_counts():
     learners = ["linear", "hyperplanes"]
     model = AutoClassifier(20, learners=learners, prefer="size", random_state=0).fit(X, y)
     assert model.learner_ == "linear"
-    with pytest.raises(ValueError, match="prefer must be one of accuracy, size, got 'speed'"):
+    with pytest.raises(ValueError, match="prefer must be one of 'accuracy', 'size', got 'speed'"):
         AutoClassifier(20, prefer="speed").fit(X, y)
 
 
@@ -144,6 +146,37 @@ def test_held_out_rows_are_not_seen():
     assert fitted[-1].size == auto.rows_ == 500
 
 
+class ByHeart(SVC):
+    """Not ours; knows its own rows by heart, and little of others."""
+
+    def search_space(self, X, y):
+        return {"C": Float(10.0, 1000.0, log=True)}
+
+
+class Near(KNeighborsClassifier):
+    """Not ours; has probabilities and no decision function."""
+
+    def search_space(self, X, y):
+        return {"n_neighbors": Int(5, 50)}
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, y)
+
+
+def _log_loss(model, X, y):
+    chances = model.predict_proba(X)[:, 1]
+    return -np.mean(np.log(np.where(y == model.classes_[1], chances, 1.0 - chances)))
+
+
+@pytest.mark.parametrize("learner", [ByHeart(gamma=3.0), Near()])
+def test_learners_of_others_are_calibrated_on_rows_that_they_have_not_seen(learner):
+    flips = np.random.default_rng(1).random(X.shape[0]) < 0.3
+    y = (X[:, 0] > 0) ^ flips
+    auto = AutoClassifier(budget=60, learners={"other": learner}, random_state=0)
+    auto.fit(np.hstack([X, X**2])[:600], y[:600])
+    assert _log_loss(auto, np.hstack([X, X**2])[600:], y[600:]) < np.log(2.0)
+
+
 def test_regression():
     y = X[:, 0] * 3 + np.sin(3 * X[:, 1])
     model = AutoRegressor(budget=25, learners=["linear", "kernel"], random_state=0).fit(X, y)
@@ -165,7 +198,7 @@ def test_failures_are_told_and_the_rest_goes_on():
 @pytest.mark.parametrize(
     ("options", "message"),
     [({"budget": 0}, "positive number"), ({"budget": np.nan}, "positive number"),
-     ({"learners": ["trees"]}, "'trees' is unknown")],
+     ({"learners": ["trees"]}, "'trees' is unknown"), ({"learners": []}, "learners is empty")],
 )  # fmt: skip
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
@@ -177,6 +210,8 @@ def test_too_few_rows_and_one_class():
         AutoClassifier(budget=5).fit(X[:12], np.arange(12) % 2)
     with pytest.raises(ValueError, match="two classes"):
         AutoClassifier(budget=5).fit(X, np.zeros(3000))
+    with pytest.raises(ValueError, match=r"y holds values up to .* too large to square"):
+        AutoRegressor(budget=5).fit(X, 1e200 * X[:, 0])
 
 
 def test_settings_carry_over_to_more_rows():
@@ -293,7 +328,10 @@ def test_a_last_fit_that_was_cut_short_must_err_less_on_rows_it_has_seen(status,
     held = Race({"it": LinearClassifier()}, X, y, None, "classification", 0.0, 0)
     outcome = SimpleNamespace(judged=np.arange(20), misses=np.zeros(20))
     told = np.where(np.arange(20) < wrong, 1 - y[:20], y[:20])
-    assert held.is_worse(SimpleNamespace(predict=lambda Z: told, status_=status), outcome) is worse
+    assert (
+        held.winners.is_worse(SimpleNamespace(predict=lambda Z: told, status_=status), outcome)
+        is worse
+    )
 
 
 def test_members_of_a_stack_are_fitted_side_by_side():

@@ -101,18 +101,18 @@ def test_models_are_fitted_before_use():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": -1.0}, "alpha must be a finite number of at least 0, got -1.0"),
-        ({"alpha": np.nan}, "alpha must be a finite number"),
-        ({"alpha": np.inf}, "alpha must be a finite number"),
-        ({"tol": 0.0}, r"tol must be positive \(or None\), got 0.0"),
-        ({"tol": -1e-3}, "tol must be positive"),
-        ({"tol": np.nan}, "tol must be positive"),
-        ({"max_iter": 0}, r"max_iter must be at least 1 \(or None\), got 0"),
-        ({"steps": 0}, "steps must be at least 1"),
-        ({"order": "random"}, "order='random' is unknown: use one of shuffle, sequential, sampled"),
-        ({"patience": 0}, "patience must be at least 1"),
-        ({"validation_fraction": 0.0}, "validation_fraction must lie strictly between 0 and 1"),
-        ({"validation_fraction": 1.5, "early_stopping": True}, "validation_fraction must lie"),
+        ({"alpha": -1.0}, r"alpha must be a number of at least 0 \(or None\), got -1.0"),
+        ({"alpha": np.nan}, "alpha must be a number of at least 0"),
+        ({"alpha": np.inf}, "alpha must be a number of at least 0"),
+        ({"tol": 0.0}, r"tol must be a positive number \(or None\), got 0.0"),
+        ({"tol": -1e-3}, "tol must be a positive number"),
+        ({"tol": np.nan}, "tol must be a positive number"),
+        ({"max_iter": 0}, r"max_iter must be a whole number of at least 1 \(or None\), got 0"),
+        ({"steps": 0}, "steps must be a whole number of at least 1"),
+        ({"order": "random"}, "order must be one of 'shuffle', 'sequential', 'sampled', got"),
+        ({"patience": 0}, "patience must be a whole number of at least 1"),
+        ({"validation_fraction": 0.0}, r"validation_fraction must be a number in \(0, 1\)"),
+        ({"validation_fraction": 1.5, "early_stopping": True}, "validation_fraction must be"),
         ({"loss": "log"}, "loss='log' is unknown: give a Loss object or one of hinge, squared"),
         ({"penalty": "l3"}, "penalty='l3' is unknown: give a Penalty object or one of l2, l1"),
         ({"solver": "lbfgs"}, "solver='lbfgs' is unknown: give a Solver object or one of asgd"),
@@ -269,7 +269,12 @@ def test_separable_data_without_penalty_end():
 # How a fit may end.  Whatever was expected, another end is an error: a warning that nobody
 # expects is one by pytest's settings.
 LEARNED, OUT_OF_PASSES, DIVERGED, REFUSED = "learned", "out of passes", "diverged", "refused"
-WARNED = {OUT_OF_PASSES: Status.MAX_ITER, DIVERGED: Status.DIVERGED}
+FAR = "far from what it could be"
+WARNED = {
+    OUT_OF_PASSES: Status.MAX_ITER,
+    DIVERGED: Status.DIVERGED,
+    FAR: Status.NO_BETTER,
+}
 REFUSAL = r"{} holds values up to .*, too large to square without overflow: scale them"
 
 
@@ -355,10 +360,11 @@ def test_huge_features_are_fine_when_scaled(storage):
         model.fit(storage(X * 1e200), Y)
 
 
+@pytest.mark.filterwarnings("ignore:.*no better than a constant")
 @pytest.mark.parametrize(
     ("solver", "first", "later"),
     [
-        (AveragedSGD(eta0=0.1), {1e60: LEARNED, 1e100: LEARNED, 1e160: REFUSED}, LEARNED),
+        (AveragedSGD(eta0=0.1), {1e60: FAR, 1e100: FAR, 1e160: REFUSED}, LEARNED),
         (Pegasos(), {1e60: DIVERGED, 1e100: REFUSED, 1e160: REFUSED}, DIVERGED),
         (RDA(gamma=1.0), {1e60: DIVERGED, 1e100: REFUSED, 1e160: REFUSED}, DIVERGED),
     ],

@@ -190,9 +190,9 @@ def test_the_command_streams_and_says_what_was_chosen(tmp_path, thresher):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"n_components": 0}, "n_components must be a number of landmarks"),
-        ({"n_components": "sqrt"}, "n_components must be a number of landmarks"),
-        ({"sample": 0}, "sample must be at least 1"),
+        ({"n_components": 0}, "n_components must be a whole number of at least 1"),
+        ({"n_components": "sqrt"}, "n_components must be a whole number of at least 1"),
+        ({"sample": 0}, "sample must be a whole number of at least 1"),
         ({"kernels": "rbf"}, "or a list of kernels"),
         ({"columns": [9]}, "there is no column 9"),
         ({"columns": ["b"]}, "there is no column named 'b'"),

@@ -352,6 +352,10 @@ def test_help_imports_nothing_heavy():
             "outside 1 .. 3 (n_features= says how many)",
             "outside 1 .. 3 (--n-features says how many)",
         ),
+        (
+            "memory=100 bytes cannot hold one kernel column",
+            "--set memory=100 bytes cannot hold one kernel column",
+        ),
     ],
 )
 def test_messages_speak_of_options(said, shown):

@@ -7,6 +7,7 @@ KeyboardInterrupt in that call, Numba does not look for it, and the process dies
 import ast
 import importlib
 import inspect
+import os
 import pkgutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import textwrap
 
 import pytest
 from numba.core import types
+from numba.core.dispatcher import Dispatcher
 
 import thresher
 from conftest import JIT_DISABLED, READY, chunk_of, make_data
@@ -47,6 +49,54 @@ def returned(node):
     for part in ast.walk(node):
         if isinstance(part, ast.Return) and isinstance(part.value, ast.Call):
             yield ast.unparse(part.value.func)
+
+
+def compiled_names(code):
+    """Global names and attributes in a function and those within it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            yield from compiled_names(constant)
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="nothing is compiled")
+@pytest.mark.parametrize("name", MODULES)
+def test_what_may_round_differently_is_part_of_its_callers(name):
+    """Compiled apart and again within a caller, a sum that may be reordered is two sums: the first
+    run, which compiles, would differ from all others, which read the cache."""
+    for caller in vars(importlib.import_module(name)).values():
+        if not isinstance(caller, Dispatcher):
+            continue
+        known = caller.py_func.__globals__
+        spaces = [known, *(vars(m) for m in known.values() if inspect.ismodule(m))]
+        for called in set(compiled_names(caller.py_func.__code__)):
+            for space in spaces:
+                options = getattr(space.get(called), "targetoptions", {})
+                assert options.get("forceinline") or not options.get("fastmath"), called
+
+
+FIRST_RUN = """
+import numpy as np
+from thresher import ConfidenceClassifier
+rng = np.random.default_rng(0)
+X = rng.normal(size=(500, 12))
+y = np.digitize(X @ rng.normal(size=12), [-1, 1])
+print(ConfidenceClassifier(covariance="full", max_iter=1, random_state=0)
+      .fit(X, y).coef_.tobytes().hex())
+"""
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="nothing is compiled")
+@pytest.mark.slow
+def test_the_first_run_is_like_all_others(tmp_path):
+    """It compiles; a worker that starts a moment later reads the cache."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", FIRST_RUN]
+    first, second = (
+        subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+        for _ in range(2)
+    )
+    assert first == second
 
 
 @pytest.mark.parametrize("name", MODULES)

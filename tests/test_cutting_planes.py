@@ -153,19 +153,23 @@ def test_the_bound_lies_below_and_the_best_value_falls():
 
 
 def test_a_held_intercept_needs_fewer_passes_and_is_as_free():
-    """Binary columns, most of them rare, a weak penalty."""
-    rng = np.random.default_rng(2)
-    rows = (rng.uniform(size=(3000, 60)) < rng.uniform(0.0, 0.3, size=60)).astype(float)
-    y = np.where(rows @ rng.normal(size=60) + rng.normal(size=3000) > 1.0, 1.0, -1.0)
-    problem, chunk = Problem(Hinge(), L2(1e-4), 60, tol=1e-4), chunk_of(rows, y)
+    problem, chunk = _rare_columns()
     held = driver.learn(MCPA(partitions=1), problem, chunk, driver.Plan(500))
     free = driver.learn(_Unheld(partitions=1), problem, chunk, driver.Plan(500))
     assert held.state.best_value == pytest.approx(free.state.best_value, rel=2e-4)
     assert held.passes < free.passes
 
 
+def _rare_columns():
+    """Binary columns, most of them rare, a weak penalty."""
+    rng = np.random.default_rng(2)
+    rows = (rng.uniform(size=(3000, 60)) < rng.uniform(0.0, 0.3, size=60)).astype(float)
+    y = np.where(rows @ rng.normal(size=60) + rng.normal(size=3000) > 1.0, 1.0, -1.0)
+    return Problem(Hinge(), L2(1e-4), 60, tol=1e-4), chunk_of(rows, y)
+
+
 class _Unheld(MCPA):
-    def _held(self, s):
+    def _held(self, s, precision):
         return None
 
 
@@ -257,3 +261,77 @@ def test_cuts_of_other_partitions_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             solver.check_state(problem, state._replace(**{field: value}))
+
+
+@pytest.mark.parametrize("solver", [CuttingPlane(), OCAS(), MCPA()], ids=repr)
+@pytest.mark.parametrize("feature", [0.0, 1.0])
+@pytest.mark.parametrize("whole", [True, False])
+def test_features_that_say_nothing_leave_the_intercept(solver, feature, whole):
+    """The mean hinge of a constant is least at that of more rows: 2 x 40 of 100."""
+    y = np.repeat([1.0, -1.0], [40, 60])
+    chunk = chunk_of(np.full((100, 3), feature), y)
+    problem = Problem(Hinge(), L2(0.01), 3, tol=1e-6)
+    if whole:
+        found = driver.learn(solver, problem, chunk, driver.Plan(30))
+        state = found.state
+    else:
+        solver = solver.for_stream(problem)
+        state = solver.init(problem)
+        for _ in range(40):
+            state = solver.update(problem, state, chunk)
+            state = solver.between(problem, state, None, 1, None)
+    assert 0.8 + 1e-12 >= state.lower >= 0.8 - 1e-3
+    assert state.best_value == pytest.approx(0.8, abs=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["cutting_plane", "ocas", "mcpa"])
+def test_calls_without_the_end_of_a_pass_are_not_for_them(solver):
+    model = LinearClassifier("hinge", solver=solver)
+    assert not hasattr(model, "partial_fit")
+    assert model.streams_files()
+
+
+@pytest.mark.parametrize("solver", [CuttingPlane(), OCAS(), MCPA(partitions=4)])
+def test_one_cut_can_be_the_optimum(solver):
+    """Of classes of the same size and features that say nothing: it has no slope at all."""
+    chunk = chunk_of(np.ones((40, 3)), np.tile([1.0, -1.0], 20))
+    found = driver.learn(solver, Problem(Hinge(), L2(0.01), 3, tol=1e-6), chunk, driver.Plan(5))
+    assert found.state.lower == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("solver", [CuttingPlane(), OCAS(), MCPA(partitions=4)])
+@pytest.mark.parametrize("strength", [1e2, 1e5])
+def test_a_strong_penalty_does_not_hold_the_intercept(solver, strength):
+    """Weights are nearly zero, and the loss is nearly that of a constant, 2 x 40 of 100."""
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    chunk = chunk_of(X, np.repeat([1.0, -1.0], [40, 60]))
+    problem = Problem(Hinge(), L2(strength), 3, tol=1e-5)
+    found = driver.learn(solver, problem, chunk, driver.Plan(40))
+    assert found.state.best_value == pytest.approx(0.8, abs=0.01)
+    assert found.state.best_value - found.state.lower <= 1e-5
+
+
+def test_the_search_needs_no_parabola():
+    y, p, q = np.array([1.0, 1.0, -1.0]), np.zeros(3), np.full(3, 0.5)
+    order, weight = np.arange(3, dtype=np.uint32), np.full(3, 1 / 3)
+    assert search(y, weight, order, Hinge(), p, q, 0.0, 0.0) == 2.0
+    assert search(y, weight, order, Hinge(), p, p, 0.0, -1.0) == 0.0
+    bins = np.zeros(BINS)
+    start = add_kinks(
+        chunk_of(np.zeros((3, 1)), y).rows, y, weight, order, Hinge(), np.zeros(2),
+        np.array([0.0, 0.5]), bins, 0.0,
+    )  # fmt: skip
+    assert root_of_bins(bins, start, 0.0) == pytest.approx(2.0, rel=2e-3)
+
+
+def test_a_little_beyond_needs_fewer_passes_than_the_published_places():
+    """A tenth of the way, or none unless that would stand still."""
+    problem, chunk = _rare_columns()
+
+    def passes(solver):
+        found = driver.learn(solver, problem, chunk, driver.Plan(500))
+        assert found.status is Status.CONVERGED
+        return found.passes
+
+    assert passes(OCAS()) < passes(OCAS(beyond=0.1))
+    assert passes(MCPA()) < passes(MCPA(beyond=0.1, on_demand=True))

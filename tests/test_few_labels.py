@@ -6,7 +6,7 @@ import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.linalg import cholesky
+from scipy.linalg import LinAlgWarning, cholesky
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
@@ -393,27 +393,48 @@ def test_probabilities_are_calibrated_on_hidden_labels(method):
     [
         ({"method": "magic"}, "method must be one of 'semi_ksc'"),
         ({"C": 0.0}, "C must be a positive number"),
-        ({"C": "much"}, "C must be a number or 'cv', got 'much'"),
-        ({"C": None}, "C must be a number, got None"),
+        ({"C": "much"}, "C must be a positive number"),
+        ({"C": None}, "C must be a positive number"),
         ({"unlabelled": -1.0}, "unlabelled must be a number of at least 0"),
-        ({"gamma": "wide"}, "gamma must be a number or 'cv'"),
-        ({"bias": "some"}, "bias must be one of 'free', 'published', 'none'"),
-        ({"method": "bi_semi_ksc", "repulsion": 1.0}, "repulsion must be more than 1"),
+        ({"gamma": "wide"}, "gamma must be a positive number"),
+        ({"bias": "some"}, "bias must be one of 'free', 'published', 'none', None, got 'some'"),
+        ({"method": "bi_semi_ksc", "repulsion": 1.0}, "repulsion must be a number above 1"),
         ({"method": "bi_semi_ksc", "tilt": 0.0}, "tilt must be a positive number"),
-        ({"n_neighbors": 0}, "n_neighbors must be 1 or more, 'auto' or None"),
-        ({"folds": 1}, "folds must be 2 or more"),
+        ({"n_neighbors": 0}, "n_neighbors must be a whole number of at least 1"),
+        ({"folds": 1}, "folds must be a whole number of at least 2"),
         ({"tol": 0.0, "method": "lap_svm"}, "tol must be a positive number"),
-        ({"max_iter": 0}, "max_iter must be at least 1"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
         ({"memory": 0}, "memory must be a positive number"),
         ({"n_components": "full", "memory": 1e3}, "needs 1,440,000 bytes for two kernel matrices"),
         ({"reject": "none"}, "reject='none' does not go with labels that are numbers"),
         ({"reject": 1}, "reject=1 is the label of a class"),
+        ({"landmarks": "best"}, "landmarks='best' is unknown"),
         ({"kernel": "linear", "gamma": None}, "row .* has the degree -.*without negative values"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_work(params, message):
     with pytest.raises(ValueError, match=message):
         model(**params).fit(MOONS - MOONS.mean(axis=0), blanked(HALVES, 5))
+
+
+def test_none_is_a_word_for_no_bias():
+    """A command line reads it as None."""
+    named, meant = (model(bias=bias).fit(MOONS, blanked(HALVES, 5)) for bias in ("none", None))
+    np.testing.assert_array_equal(named.scores(MOONS), meant.scores(MOONS))
+
+
+@pytest.mark.parametrize("method", ["semi_ksc", "bi_semi_ksc", "lap_svm_primal"])
+def test_tiny_losses_are_no_singular_system(method):
+    """What is learned is C times the labels, and no warning of LAPACK's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LinAlgWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = [
+            model(method, C=C, bias="none", gamma=2.0).fit(MOONS, blanked(HALVES, 5)).scores(MOONS)
+            for C in (1e-14, 1e-12)
+        ]
+    if method != "lap_svm_primal":  # which has a bias that costs nothing
+        np.testing.assert_allclose(found[1], 100.0 * found[0], rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -438,6 +459,12 @@ def test_too_few_labels_to_hide():
     with pytest.raises(ValueError, match="two of every class, but class 'b' has one: give C"):
         model(C="cv").fit(MOONS, y)
     assert model().fit(MOONS, y).score(MOONS, np.where(HALVES[2] == HALVES, "b", "a")) > 0.5
+
+
+@pytest.mark.parametrize("method", ["semi_ksc", "bi_semi_ksc"])
+def test_no_answer_from_a_singular_system(method):
+    with pytest.raises(ValueError, match="unlabelled lies where the problem ceases to be convex"):
+        model(method=method, unlabelled=1.0).fit(MOONS, blanked(HALVES, 5))
 
 
 @pytest.mark.parametrize("n_components", ["auto", 50])

@@ -53,7 +53,7 @@ def set_in(part, name, value):
     [
         (set_in("parameters", "method", "lap_svm"), "2 classes need 1 rows of coef_, got 2"),
         (set_in("parameters", "method", "magic"), "'magic' is unknown"),
-        (set_in("parameters", "repulsion", 0.5), "repulsion must be more than 1"),
+        (set_in("parameters", "repulsion", 0.5), "repulsion must be a number above 1"),
         (set_in("parameters", "reject", 1), "reject=1 is the label of a class"),
         (set_in("record", "kernel_", 3), "kernel_ must be a Kernel"),
         (set_in("record", "solver_", 3), "solver_ must be a Solver"),
@@ -137,6 +137,11 @@ def test_empty_targets_of_a_file_are_rows_without_labels(thresher, blank_table, 
     code, out, err = thresher("predict", path, blank_table)
     assert np.mean((np.array(out.split()[-200:]) == "up") == HALVES) > 0.97
     assert model.evaluate(str(blank_table))["error"] < 0.05
+    nothing = tmp_path / "nothing.csv"
+    nothing.write_text("a,b,side\n1,2,\n")
+    code, _, err = thresher("evaluate", path, nothing)
+    assert code == 3
+    assert "no row has a label to compare predictions with" in err
 
 
 def test_tuning_on_a_file_learns_from_all_rows(blank_table):

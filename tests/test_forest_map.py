@@ -355,18 +355,18 @@ def test_without_targets():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"n_components": 0}, "n_components must be a whole number above 0 or 'auto', got 0"),
-        ({"n_components": "sqrt"}, "n_components must be a whole number above 0 or 'auto'"),
+        ({"n_components": 0}, "n_components must be a whole number of at least 1"),
+        ({"n_components": "sqrt"}, "n_components must be a whole number of at least 1"),
         ({"n_components": 2.0}, "n_components must be a whole number"),
         ({"n_components": True}, "n_components must be a whole number"),
-        ({"min_leaf": 0}, "min_leaf must be a whole number above 0, got 0"),
+        ({"min_leaf": 0}, "min_leaf must be a whole number of at least 1, got 0"),
         ({"min_leaf": 0.1}, "min_leaf must be a whole number"),
-        ({"sample": 0}, "sample must be a whole number above 0, got 0"),
-        ({"sample": "all"}, "sample must be a whole number above 0, got 'all'"),
-        ({"max_features": 0}, "max_features must be a number of features"),
+        ({"sample": 0}, "sample must be a whole number of at least 1, got 0"),
+        ({"sample": "all"}, "sample must be a whole number of at least 1, got 'all'"),
+        ({"max_features": 0}, "max_features must be a positive number"),
         ({"max_features": 1.5}, "max_features must be a number of features"),
-        ({"max_features": -0.5}, "max_features must be a number of features"),
-        ({"max_features": "log2"}, "max_features must be a number .* got 'log2'"),
+        ({"max_features": -0.5}, "max_features must be a positive number"),
+        ({"max_features": "log2"}, "max_features must be a positive number"),
     ],
 )
 def test_bad_options(options, match):

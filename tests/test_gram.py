@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise
 
 from thresher.kernels import RBF, Cosine, Exponential, Kernel, Linear, Polynomial, Sigmoid
@@ -150,3 +151,14 @@ def test_resolving_a_kernel():
     for bad in (0.0, -1.0, float("nan"), "scale"):
         with pytest.raises(ValueError, match="gamma must be"):
             resolve_kernel("rbf", bad, X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_wide_rows_come_in_blocks(dtype):
+    """700 rows of 5,000 columns are more than one block of the caches."""
+    rng = np.random.default_rng(0)
+    X, Z = (0.02 * rng.normal(size=(n, 5000)).astype(dtype) for n in (700, 30))
+    whole = Points(RBF(0.7), Z)(X)
+    np.testing.assert_allclose(whole, Points(RBF(0.7), Z)(X[::-1])[::-1], rtol=1e-5)
+    exact = np.exp(-0.7 * cdist(X.astype(float), Z.astype(float), "sqeuclidean"))
+    np.testing.assert_allclose(whole, exact, rtol=1e-4 if dtype == np.float32 else 1e-11)

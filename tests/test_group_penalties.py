@@ -42,6 +42,7 @@ NAMES = ["age", "town=a", "town=b", "size"]
         ([["age", "size"], ["town=a", "town=b"]], [0, 3, 1, 2], [0, 2, 4], None),
         (r"^(\w+)=", [0, 1, 2, 3], [0, 1, 3, 4], ("age", "town", "size")),
         ("columns", [0, 1, 2, 3], [0, 1, 3, 4], ("age", "town", "size")),
+        ([["age", "size"], ["town"]], [0, 3, 1, 2], [0, 2, 4], None),  # a column's features
         ([[0, 1], [1, 2, 3]], [0, 1, 1, 2, 3], [0, 2, 5], None),
     ],
 )
@@ -61,6 +62,7 @@ def test_all_ways_to_write_groups(groups, order, pointers, names):
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
+        ({}, "there are no groups"),
         ([[0, 1], []], "group 1 is empty"),
         ({"a": [0], "b": []}, "group 'b' is empty"),
         ([[0, 1], [3]], "feature 2 is in no group"),
@@ -80,6 +82,17 @@ def test_all_ways_to_write_groups(groups, order, pointers, names):
 def test_groups_that_are_none_are_named(groups, message):
     with pytest.raises(ValueError, match=message):
         GroupL2(groups, 1.0).bound(Features(4, NAMES))
+
+
+def test_a_feature_beyond_the_last_is_named_though_nothing_is_known_of_the_features():
+    with pytest.raises(ValueError, match="feature 2 is in no group, but feature 3 is in one"):
+        GroupL2([[0, 1], [3]])
+
+
+def test_a_feature_is_in_a_group_once_by_its_name_or_its_column():
+    features = Features(4, NAMES, [("age", 1), ("town", 2), ("size", 1)])
+    with pytest.raises(ValueError, match="group 0 has feature 'town=b' twice"):
+        GroupL2([["town", "town=b"], ["age", "size"]], 1.0).bound(features)
 
 
 def test_names_need_features_that_have_some():
@@ -102,8 +115,11 @@ def test_names_need_features_that_have_some():
         ({"weights": [1.0]}, r"weights of shape \(1,\) for 2 groups"),
         ({"within": [0.5, math.inf]}, "within must be .* got inf for group 'b'"),
         ({"within": -1.0}, "within must be finite and at least 0, got -1.0"),
+        ({"weights": ["a", "b"]}, "weights must be a number for each group"),
         ({"elastic": 1.5}, "elastic must lie in"),
+        ({"elastic": "word"}, "elastic must lie in .* got 'word'"),
         ({"strength": -1.0}, "strength must be"),
+        ({"strength": "word"}, "strength must be .* got 'word'"),
         ({"names": ("x",), "groups": [0, 1]}, "1 names for 2 groups"),
     ],
 )
@@ -228,6 +244,13 @@ def test_the_value_of_shared_features_is_that_of_the_best_split(seed):
     assert evaluate(penalty, w) >= best - 1e-7
 
 
+def test_a_group_of_shared_features_that_is_not_needed_has_no_weight_at_all():
+    penalty = SparseGroupL2([[0, 1, 2], [2, 3, 4, 5], [5, 6]], 0.7)
+    copies = split(penalty, np.array([1.0, 0.9, -1.2, 0.0, 0.0, 0.0, 1e-9]))
+    # Feature 2 is in a group that is used; feature 6 is tiny, but has no other group.
+    assert copies.tolist() == [1.0, 0.9, -1.2, 0.0, 0.0, 0.0, 0.0, 0.0, 1e-9]
+
+
 @pytest.mark.parametrize("kind", [GroupL2, SparseGroupL2])
 def test_the_least_strength_that_leaves_nothing(kind):
     rng = np.random.default_rng(0)
@@ -272,6 +295,18 @@ def test_groups_by_name_of_a_frame_column_and_the_strength_is_found():
         assert none.fit(frame, y).density_ == 0.0
     by_name = LinearRegressor(penalty="group").fit(frame, y)
     assert by_name.penalty_.names == tuple(frame.columns)
+
+
+def test_groups_may_name_the_columns_of_a_frame():
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["height", "width", "age"])
+    target = frame["height"] - frame["width"] + 0.1 * rng.normal(size=60)
+    named = GroupL2({"size": ["height", "width"], "other": ["age"]})
+    model = LinearRegressor(penalty=named, alpha=0.3).fit(frame, target)
+    assert model.penalty_.names == ("size", "other")
+    assert (model.group_norms_ > 0.0).tolist() == [True, False]
 
 
 def test_groups_that_do_not_fit_the_data_fail_before_any_work():

@@ -1,6 +1,7 @@
 """Solvers over groups against their formulas, written for dense rows and all groups at once."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,11 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from conftest import batches, chunk_of, feed, make_data, soft, visits
 from thresher import LinearClassifier, load_model, train
+from thresher._rows import as_rows
 from thresher.losses import LeastSquares, Logistic
-from thresher.penalties import GroupL2, SparseGroupL2, evaluate
+from thresher.penalties import L1, GroupL2, SparseGroupL2, evaluate
 from thresher.schedules import InverseRoot
 from thresher.solvers import FOBOS, RDA, AdaptiveRDA, Problem, ProximalNewton, driver
-from thresher.solvers.regret import average_regret
+from thresher.solvers.regret import average_regret, regret_bound
 from thresher.testing import check_solver
 
 GROUPS = np.array([2, 0, 0, 1, 2, 1, 1, 3, 0, 3, 2, 1])
@@ -215,6 +217,50 @@ def test_regret_is_what_it_says():
     assert found.best <= driver.objective(problem, chunk, solver.finish(problem, state).coef, 0.0)
 
 
+def test_regret_stays_below_its_bound():
+    problem, chunk, _ = acceptance(4000)
+    steepness = math.sqrt(max(chunk.rows.sqnorm(i) for i in range(4000)))  # slopes are below one
+    ridge = 0.02
+    curved = replace(problem, penalty=replace(problem.penalty, strength=0.04, elastic=0.5))
+    assert curved.penalty.ridge == pytest.approx(ridge)
+    slow, fast = RDA(gamma=0.5), RDA(gamma=ridge, growth="log")
+    for solver, own, convexity in ((slow, problem, 0.0), (fast, curved, ridge)):
+        for found in average_regret(solver, own, chunk, [500, 4000], every=20):
+            reach = np.linalg.norm(found.function.coef) / math.sqrt(2.0)
+            bound = regret_bound(found.rows, 0.5, reach, steepness, convexity)
+            assert 0.0 < found.average < bound
+
+
+@pytest.mark.parametrize("kind", ["matrix", "pairs"])
+def test_regret_of_many_tasks_is_their_mean(kind):
+    """And that of all of them by themselves, where nothing joins them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 4))
+    Y = np.sign(X[:, :3] + 0.5 * rng.normal(size=(1500, 3)))
+    options = {"outputs": 3, "targets": kind, "fit_intercept": False}
+    problem = Problem(Logistic(), L1(0.05), 4, **options)
+    rows = np.repeat(X, 3, axis=0) if kind == "pairs" else X
+    pairs = np.column_stack([np.tile(np.arange(3.0), 1500), Y.reshape(-1)])
+    chunk = driver.whole(as_rows(rows), pairs if kind == "pairs" else Y)
+    rounds = [100, 1500]
+    marks = [3 * r for r in rounds] if kind == "pairs" else rounds
+    solver = RDA(gamma=0.5, floor=0.0, batch=3 if kind == "pairs" else 1)
+    found = average_regret(solver, problem, chunk, marks, every=3 if kind == "pairs" else 1)
+    alone = [
+        average_regret(
+            RDA(gamma=0.5), Problem(Logistic(), L1(0.05), 4, fit_intercept=False),
+            driver.whole(as_rows(X), Y[:, q]), rounds,
+        )
+        for q in range(3)
+    ]  # fmt: skip
+    for k, one in enumerate(found):
+        assert one.best == pytest.approx(np.mean([a[k].best for a in alone]), rel=1e-6)
+        if kind == "matrix":
+            assert one.paid == pytest.approx(np.mean([a[k].paid for a in alone]), rel=1e-9)
+        assert 0.0 < one.average < 0.4
+    assert found[1].average < 0.5 * found[0].average
+
+
 def test_who_keeps_no_account_has_no_regret():
     problem, chunk, _ = acceptance(30)
     with pytest.raises(ValueError, match="keeps no account"):
@@ -276,6 +322,7 @@ def test_classes_have_groups_of_their_own_or_share_them():
 # ---------------------------------------------------------------- streams and files
 
 
+@pytest.mark.filterwarnings("ignore:.*no better than a constant")
 def test_a_stream_may_be_cut_anywhere_and_kept(tmp_path):
     X, y = thin_data()
     models = []
@@ -321,6 +368,9 @@ def test_columns_that_matter_are_told(tmp_path, thresher):
     code, out, _ = thresher("inspect", model)
     assert code == 0
     assert "2 of 4 groups are used" in out
+    code, _, err = thresher(*words, "--type", "age=powers:3", "--model", model)
+    assert (code, "powers up to 3" in err) == (0, True)
+    assert ("age", 4) in [(g["name"], g["features"]) for g in load_model(model).ranked_groups()]
 
 
 def test_columns_of_a_stream_and_patterns_of_their_names():

@@ -379,10 +379,3 @@ def test_auto_chooses_a_solver_that_takes_groups():
     joined = GroupL2(GROUPS, shared=True)
     assert choose_solver(Logistic(), joined, (100, 12), 1200, exact=True) == RDA()
     assert choose_stream_solver(GroupL2(GROUPS)) == RDA()
-
-
-@pytest.mark.parametrize("name", ["lps", "rda_plus"])
-def test_manifolds_of_shared_features_are_refused(name):
-    problem = Problem(Logistic(), GroupL2([[0, 1], [1, 2]], 0.01), 3)
-    with pytest.raises(ValueError, match=r"share features; proximal_newton, rda"):
-        check_compatible(READY[name], problem)

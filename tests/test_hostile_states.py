@@ -14,7 +14,15 @@ import pytest
 from scipy import sparse
 
 from conftest import READY, chunk_of, make_data, make_penalty
-from thresher import LinearClassifier, load_model, losses, open_data, save_model, train
+from thresher import (
+    LinearClassifier,
+    ObjectMatching,
+    load_model,
+    losses,
+    open_data,
+    save_model,
+    train,
+)
 from thresher._rows import check_compressed
 from thresher.data.errors import DataError
 from thresher.maps import Nystroem
@@ -237,7 +245,29 @@ def before(d=10):
     return X
 
 
-@pytest.mark.parametrize("bad", [hidden(), beyond(), before(), beyond().T, hidden().T])
+def outside(form):
+    """A matrix in one of the forms that SciPy turns into CSR without a look at its places."""
+    X = sparse.csr_array(np.eye(10)).asformat(form)
+    if form == "coo":
+        X.row[3] = 10**6
+    elif form == "bsr":
+        X.indices[3] = 10**6
+    else:
+        X.rows[3] = [10**6]
+    return X
+
+
+def halves(d=10):
+    X = sparse.csr_array(np.eye(d))
+    X.indptr = X.indptr + 0.5
+    return X
+
+
+BAD = [hidden(), beyond(), before(), beyond().T, hidden().T, halves()]
+BAD += [outside(form) for form in ("coo", "bsr", "lil")]
+
+
+@pytest.mark.parametrize("bad", BAD)
 def test_matrices_that_lead_outside_their_arrays(bad):
     y = np.arange(bad.shape[0]) % 2
     model = LinearClassifier(max_iter=2).fit(np.eye(bad.shape[1])[: len(y)], y[: bad.shape[1]] > 0)
@@ -246,6 +276,9 @@ def test_matrices_that_lead_outside_their_arrays(bad):
         lambda: LinearClassifier().fit(bad, y),
         lambda: model.predict(bad),
         lambda: Nystroem(n_components=3).fit(bad),
+        lambda: Nystroem(landmarks=bad).fit(np.eye(bad.shape[1])),
+        lambda: ObjectMatching().fit(bad, np.eye(3)),
+        lambda: ObjectMatching().fit(np.eye(3), bad),
         lambda: open_data(bad, y),
     ):
         with pytest.raises(ValueError, match="not a sound sparse matrix"):
@@ -254,7 +287,7 @@ def test_matrices_that_lead_outside_their_arrays(bad):
 
 def test_sound_matrices_pass():
     rng = np.random.default_rng(0)
-    for form in ("csr", "csc", "coo"):
+    for form in ("csr", "csc", "coo", "bsr", "lil", "dok", "dia"):
         check_compressed(sparse.random_array((30, 7), density=0.2, format=form, rng=rng))
     check_compressed(sparse.csr_array((0, 5)))
     check_compressed(np.eye(3))

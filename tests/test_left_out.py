@@ -13,8 +13,10 @@ from thresher import (
     KernelRegressor,
     NoveltyClassifier,
     OneClassMachine,
+    SemiparametricRegressor,
     SupportVectorClassifier,
     SupportVectorRegressor,
+    UniversumClassifier,
 )
 from thresher.estimators.base import UnitsWarning
 from thresher.kernels import left_out
@@ -86,7 +88,7 @@ def test_what_cannot_be_left_out_is_refused():
         Nystroem(gamma="loo").fit(X)
     with pytest.raises(ValueError, match="has no gamma"):
         Nystroem(kernel="cosine", gamma="loo").fit(X, WAVE)
-    with pytest.raises(ValueError, match="'auto', 'sqrt' or 'full', got 'all'"):
+    with pytest.raises(ValueError, match=r"'auto' or 'sqrt' or 'full'\), got 'all'"):
         Nystroem(n_components="all").fit(X)
 
 
@@ -121,6 +123,13 @@ LEARNERS = {
     "regression": (KernelRegressor(random_state=0), HILL),
     "budgeted": (BudgetedClassifier(random_state=0), SIDES),
     "novelty": (NoveltyClassifier(algorithm="exact"), SIDES),
+    "universum": (UniversumClassifier(algorithm="exact", random_state=0), SIDES),
+    "universum, landmarks": (UniversumClassifier(algorithm="mapped", random_state=0), SIDES),
+    "semiparametric": (SemiparametricRegressor("1, x1", random_state=0), HILL),
+    "semiparametric, landmarks": (
+        SemiparametricRegressor("1, x1", map="nystroem", random_state=0),
+        HILL,
+    ),
 }
 
 

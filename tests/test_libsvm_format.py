@@ -7,13 +7,16 @@ import pytest
 from scipy import sparse
 
 from thresher import (
+    RBF,
     Exponential,
     Linear,
+    OneClassMachine,
     Polynomial,
     Sigmoid,
     SupportVectorClassifier,
     SupportVectorRegressor,
     load_model,
+    save_model,
 )
 from thresher.artifacts.container import BadFile
 from thresher.artifacts.libsvm import read_libsvm, write_libsvm
@@ -68,6 +71,37 @@ def test_regressions(tool, path):
     write_libsvm(path, model.function_)
     found, _ = predicted(tool, path)
     np.testing.assert_allclose(found, model.predict(X), atol=1e-9)
+
+
+MACHINES = [
+    ("c_svc", SupportVectorClassifier(5.0, kernel=RBF(0.3))),
+    ("nu_svc", SupportVectorClassifier(nu=0.5, kernel=Polynomial(2, 0.2, 1.0))),
+    ("epsilon_svr", SupportVectorRegressor(5.0, 0.1, kernel=Linear())),
+    ("nu_svr", SupportVectorRegressor(nu=0.4, kernel=Sigmoid(0.05, 0.0))),
+    ("one_class", OneClassMachine(0.2, kernel=RBF(0.3))),
+    ("one_class", OneClassMachine(0.2, kernel=Linear())),
+]
+
+
+@pytest.mark.parametrize(("kind", "model"), MACHINES)
+def test_every_machine_goes_there_and_back(tool, path, tmp_path, monkeypatch, kind, model):
+    """By the command line: to LIBSVM, which predicts the same, and back."""
+    y = X[:, 0] ** 2 + X[:, 1]
+    y = None if kind == "one_class" else np.where(y > 0.4, 7, -3) if kind.endswith("svc") else y
+    expected = model.fit(X, y).predict(X)
+    ours, back = tmp_path / "ours.thresher", tmp_path / "back.thresher"
+    save_model(model, ours)
+    for command in (["export", ours, "-o", path], ["convert", path, "-o", back]):
+        monkeypatch.setattr(sys, "argv", ["thresher", *map(str, command)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 0
+    assert path.read_text().startswith(f"svm_type {kind}\n")
+    found, _ = predicted(tool, path)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    again = load_model(back)
+    assert type(again.estimator) is type(model)
+    np.testing.assert_allclose(again.predict(X), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("options", ["-s 0 -t 2 -g 0.3", "-s 0 -t 1 -d 2 -r 1", "-s 0 -t 0"])

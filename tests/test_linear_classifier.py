@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
 
 from conftest import FORMULAS, make_data
-from thresher import LinearClassifier, Status
+from thresher import LinearClassifier, Status, SupportVectorClassifier, train
 from thresher.solvers import RDA, AveragedSGD, DualDescent, Pegasos
 
 ALPHA = 0.02
@@ -129,6 +129,7 @@ def test_threads_do_not_change_the_result(loss, solver):
     assert all(identical(models[0], other) for other in models[1:])
 
 
+@pytest.mark.filterwarnings("ignore:.*no better than a constant")
 def test_joint_learning_equals_one_class_at_a_time():
     X, y = IRIS
     options = {"solver": READY, "alpha": ALPHA, "random_state": 5}
@@ -165,6 +166,29 @@ def test_second_label_is_the_positive_one(data, labels):
 
 
 # ---------------------------------------------------------------- weights
+
+
+@pytest.mark.parametrize(
+    ("weights", "told"),
+    [
+        ({0: -2.0, 1: 1.0}, "class_weight of 0 must be a number of at least 0, got -2"),
+        ({1: float("nan")}, "class_weight of 1 must be"),
+        ({1: 0.0}, "at least two classes"),
+    ],
+)
+@pytest.mark.parametrize("Model", [LinearClassifier, SupportVectorClassifier])
+def test_class_weights_are_weights(Model, weights, told):
+    X, y = IRIS[0][:100], IRIS[1][:100]
+    with pytest.raises(ValueError, match=told):
+        Model(class_weight=weights).fit(X, y)
+
+
+def test_class_weights_of_a_stream_are_weights(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,y\n" + "".join(f"{i % 7},{'no' if i % 3 else 'yes'}\n" for i in range(60)))
+    for weights, told in (({"yes": -1.0}, "class_weight of 'yes'"), ({"yess": 2.0}, "'yess'")):
+        with pytest.raises(ValueError, match=told):
+            train(path, target="y", params={"solver": "asgd", "class_weight": weights})
 
 
 @pytest.mark.parametrize("weights", ["balanced", {0: 3.0, 1: 0.5, 2: 1.0}])
@@ -212,6 +236,7 @@ def streamed(X, y, sizes, classes=(-1, 1), model=None, **options):
     return model
 
 
+@pytest.mark.filterwarnings("ignore:.*no better than a constant")
 @pytest.mark.parametrize("name", STREAMS)
 def test_stream_does_not_depend_on_its_chunks(data, name):
     solver, penalty = STREAMS[name]
@@ -224,6 +249,7 @@ def test_stream_with_a_given_step_size_does_not_depend_on_its_chunks(data):
     assert identical(streamed(*data, [], solver=solver), streamed(*data, [10, 50], solver=solver))
 
 
+@pytest.mark.filterwarnings("ignore:.*no better than a constant")
 @pytest.mark.parametrize("solver", [READY, Pegasos()])
 def test_stream_of_several_classes(solver):
     X, y = IRIS

@@ -109,8 +109,8 @@ def test_few_or_equal_rows_and_cells_of_one_class():
         ({"cells": 0}, "cells must be a whole number"),
         ({"cells": "many"}, "cells must be a whole number"),
         ({"landmarks": "nearest"}, "landmarks='nearest' is unknown"),
-        ({"sample": 0}, "sample must be at least 1"),
-        ({"n_components": 0}, "n_components must be at least 1"),
+        ({"sample": 0}, "sample must be a whole number of at least 1"),
+        ({"n_components": 0}, "n_components must be a whole number of at least 1"),
     ],
 )
 def test_bad_options(options, match):

@@ -123,8 +123,8 @@ def test_bad_options():
         ({"landmarks": "best"}, "landmarks='best' is unknown"),
         ({"kernel": "gauss"}, "kernel='gauss' is unknown"),
         ({"n_components": 0}, "at least 1"),
-        ({"n_components": "many"}, "whole number, 'auto', 'sqrt' or 'full'"),
-        ({"tol": 2.0}, "tol must lie"),
+        ({"n_components": "many"}, "n_components must be a whole number of at least 1"),
+        ({"tol": 2.0}, r"tol must be a number in \[0, 1\)"),
         ({"sample": 0}, "sample must be"),
         ({"n_components": 20, "landmarks": "margin"}, "fit needs y"),
     ):

@@ -196,6 +196,15 @@ def test_a_kernel_of_ones_own_and_columns_by_name():
     assert any("of b" in name for name, _ in model.chosen_parts())
 
 
+def test_a_kernel_that_is_no_dataclass_is_named():
+    class Flat(Kernel):
+        def of(self, inner, sq_x, sq_z):
+            return 1.0
+
+    with pytest.raises(TypeError, match="kernel: Flat is not a dataclass: put @dataclass"):
+        MultipleKernelClassifier(kernels=[Flat(), "rbf"]).fit(X, Y)
+
+
 def test_names_of_kernels_get_a_width_from_their_columns():
     wide = X * np.array([1.0, 10.0, 1.0, 1.0, 1.0])
     members = members_of(["rbf"], "each", wide)
@@ -221,17 +230,17 @@ def test_little_memory_gives_the_same_model(fitted):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"v": -0.1}, r"v must lie in 0 \.\. 1, got -0.1"),
-        ({"v": 1.5}, r"v must lie in 0 \.\. 1, got 1.5"),
-        ({"v": "equal"}, r"v must lie in 0 \.\. 1, or be 'uniform'"),
-        ({"v": None}, r"v must lie in 0 \.\. 1, or be 'uniform', got None"),
-        ({"p": 0.5}, "p must be a number above 1, got 0.5"),
-        ({"method": "simplex"}, "method must be 'level' or 'block', got 'simplex'"),
-        ({"tau": 1.0}, "tau must lie between 0 and 1, or be 'published', got 1.0"),
+        ({"v": -0.1}, r"v must be a number in \[0, 1\]"),
+        ({"v": 1.5}, r"v must be a number in \[0, 1\]"),
+        ({"v": "equal"}, r"v must be a number in \[0, 1\]"),
+        ({"v": None}, r"v must be a number in \[0, 1\]"),
+        ({"p": 0.5}, "p must be a number of at least 1"),
+        ({"method": "simplex"}, "method must be one of 'level', 'block', got 'simplex'"),
+        ({"tau": 1.0}, r"tau must be a number in \(0, 1\)"),
         ({"gap": 0.0}, "gap must be a positive number"),
         ({"C": -1.0}, "C must be a positive number"),
-        ({"max_iter": 0}, "max_iter must be at least 1"),
-        ({"multiclass": "ovo"}, "multiclass must be 'shared' or 'own', got 'ovo'"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
+        ({"multiclass": "ovo"}, "multiclass must be one of 'shared', 'own', got 'ovo'"),
         ({"kernels": "rbf"}, "kernels must be 'bank', 'precomputed' or a list of kernels"),
         ({"kernels": []}, "kernels is empty"),
         ({"kernels": ["gauss"]}, "kernel='gauss' is unknown"),
@@ -264,6 +273,9 @@ def test_kernels_that_are_zero():
         model = MultipleKernelClassifier(kernels="precomputed").fit(given, Y)
     assert model.kernel_weights_[1] == 0.0
     assert list(model.selected_) == [0]
+    given = np.hstack([gram(RBF(1.0), X), -gram(RBF(1.0), X)])
+    with pytest.warns(UserWarning, match="kernel 1 is .* whose diagonal must be positive"):
+        MultipleKernelClassifier(kernels="precomputed").fit(given, Y)
     with pytest.raises(ValueError, match="every kernel is zero, or not finite, on these rows"):
         MultipleKernelClassifier(kernels=[Linear()]).fit(np.zeros((20, 2)), np.arange(20) % 2)
 
@@ -333,6 +345,11 @@ def test_the_clock_ends_a_search_and_too_few_steps_are_told():
     with pytest.warns(ConvergenceWarning, match="reached max_iter"):
         model = MultipleKernelClassifier(max_iter=1, **FEW).fit(X, Y)
     assert model.n_iter_ == 1
+
+
+def test_bounds_that_rounding_keeps_apart_are_told():
+    with pytest.warns(ConvergenceWarning, match="rounding lets them come no closer"):
+        MultipleKernelRegressor(C=1e7, epsilon=1e-3, **FEW).fit(X, WAVE)
 
 
 # ---------------------------------------------------------------- files, commands, pictures

@@ -18,7 +18,13 @@ from thresher.solvers.cut_model import Cuts, level_projection, lower_bound
 from thresher.solvers.kernel_balls import ElasticNetBall, NormBall, simplex_projection
 from thresher.solvers.level import PUBLISHED, Search, Visit, level_method
 from thresher.solvers.machines import KernelDual
-from thresher.solvers.multiple_kernels import KernelWeights, Saddle, Side, learn_kernels
+from thresher.solvers.multiple_kernels import (
+    KernelWeights,
+    Saddle,
+    Side,
+    _least_multiple,
+    learn_kernels,
+)
 
 RNG = np.random.default_rng(3)
 ELASTIC = [ElasticNetBall(v) for v in (0.0, 0.3, 0.5, 0.9, 1.0)]
@@ -344,10 +350,42 @@ def test_regression_has_the_primal_objective():
     assert loss + 0.5 * machine.coef @ K @ machine.coef == pytest.approx(found.upper, rel=1e-3)
 
 
+@pytest.mark.parametrize("v", [0.0, 1.0])
+def test_bounds_meet_however_large_c_is(v):
+    """Where no row may be within the margin, which rows are by rounding."""
+    bank, y = GramBank(GRAMS_PART), Y[PART]
+    grams = [f * K for f, K in zip(bank.factors, GRAMS_PART, strict=True)]
+    expected = conic_saddle(v, y, 1e5, grams)
+    for C in (1e5, 1e9):
+        found = learn_kernels(KernelWeights(v), bank, [Side(y, np.full(60, C))])
+        assert found.status is Status.CONVERGED
+        assert found.upper == pytest.approx(expected, rel=2e-3)
+
+
+def test_bounds_meet_where_a_regression_may_miss_nothing():
+    found = learn_kernels(KernelWeights(0.5), BANK, [Side(X[:, 1], np.full(150, 1e4), 0.1)])
+    assert found.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("p", [16.0, 100.0, 1e4])
+def test_balls_that_are_nearly_boxes(p):
+    found = learn_kernels(KernelWeights(p=p), BANK, [Side(Y, np.full(150, 3.0))])
+    assert found.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("square", [0.1, 3.0, 50.0])
+def test_the_best_multiple_of_a_function(square):
+    margins, bounds = RNG.normal(0.5, 1.0, 40), RNG.uniform(0.1, 2.0, 40)
+    k = np.linspace(0.0, 20.0, 100001)[:, None]
+    every = 0.5 * square * k[:, 0] ** 2 + np.maximum(1.0 - k * margins, 0.0) @ bounds
+    least = _least_multiple(square, bounds, margins)
+    assert least == pytest.approx(every.min(), rel=1e-5)
+
+
 def test_little_memory_gives_the_same_weights():
     sides = [Side(Y, np.full(150, 3.0))]
-    whole = learn_kernels(KernelWeights(0.5), BANK, sides)
-    little = KernelWeights(0.5, machine=KernelDual(memory=40 * 4 * 150))
+    whole = learn_kernels(KernelWeights(0.5, gap=1e-6), BANK, sides)
+    little = KernelWeights(0.5, gap=1e-6, machine=KernelDual(memory=40 * 4 * 150))
     parts = learn_kernels(little, BANK, sides)
     np.testing.assert_allclose(parts.weights, whole.weights, atol=1e-3)
 

@@ -210,7 +210,9 @@ def test_bad_targets_are_named():
     far = Y.copy()
     far[7, 2] = np.inf
     refused("infinity, in row 7 \\(task 2\\)", X, far)
-    refused("row 2 names no task", X, Y_LONG, task=[1.0, 1.0, np.nan] * 40)
+    refused("row 2 names no task: task holds nan", X, Y_LONG, task=[1.0, 1.0, np.nan] * 40)
+    endless = np.where(np.arange(120) == 7, np.inf, Y_LONG)
+    refused(f"infinity, in row 7 \\(task '{SCHOOL[7]}'\\)", X, endless, task=SCHOOL)
     refused("requires y", X, None)
     refused("no columns", X, Y[:, :0])
     model = MultiTaskRegressor(alpha=0.1).fit(X, Y_LONG, task=SCHOOL)

@@ -19,6 +19,7 @@ from thresher import (
     BudgetedRegressor,
     ConfidenceClassifier,
     ConfidenceRegressor,
+    EpsilonInsensitive,
     KernelClassifier,
     KernelRegressor,
     LinearClassifier,
@@ -35,6 +36,7 @@ from thresher import (
     train,
 )
 from thresher._rows import as_rows
+from thresher.estimators.met_rows import MetRows
 from thresher.losses import Hinge
 from thresher.penalties import L2
 from thresher.registry import LOSSES, SOLVERS
@@ -208,6 +210,80 @@ def test_every_solver_and_loss_on_every_shape(solver, regression):
             assert fitted(solver, loss, name, regression) != "SILENT", (loss, name)
 
 
+STREAMED = [
+    "offset 1e6",
+    "scale 1e4",
+    "mixed scales",
+    "heavy tail",
+    "large targets",
+    "repeated rows",
+]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_rows_that_come_in_parts(solver):
+    """Five passes in calls of 50 rows; ``partial_fit`` never has all rows at hand."""
+    place = list(SOLVERS).index(solver)
+    sparse = place % 2 == 1
+    for k, name in enumerate(STREAMED):
+        regression = bool((k + place // 2) % 2)
+        estimator = LinearRegressor if regression else LinearClassifier
+        model = estimator(usual_loss(solver, regression), solver=solver, random_state=0)
+        if not hasattr(model, "partial_fit"):
+            return
+        assert outcome(InParts(model, sparse), SHAPES[name](), regression) != "SILENT", name
+
+
+class InParts:
+    """What ``outcome`` asks of a model, by ``partial_fit``."""
+
+    def __init__(self, model, sparse):
+        self.model, self.as_given = model, csr_matrix if sparse else np.asarray
+
+    def fit(self, X, y):
+        named = isinstance(self.model, LinearClassifier)
+        classes = {"classes": np.unique(y)} if named else {}
+        order = np.random.default_rng(0).permutation(len(y))
+        for _ in range(5):
+            for part in np.array_split(order, max(len(y) // 50, 1)):
+                self.model.partial_fit(self.as_given(X[part]), y[part], **classes)
+
+    def predict(self, X):
+        return self.model.predict(self.as_given(X))
+
+    @property
+    def status_(self):
+        return self.model.status_
+
+
+def test_a_stream_is_judged_as_it_is_now():
+    """Rows in two parts that contradict each other: the second is what counts."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    y = (X[:, 0] > 0) ^ (np.arange(4000) >= 500)
+    model = LinearClassifier("logistic", solver="sgd", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # just after the change
+        for start in range(0, 4000, 100):
+            model.partial_fit(X[start : start + 100], y[start : start + 100], classes=[False, True])
+    assert model.score(X[2000:], y[2000:]) > 0.9
+    assert model.status_ is Status.COMPLETED
+
+
+def test_what_is_said_of_a_stream_is_said_once_until_rows_have_doubled():
+    _, Z, p = _plain(n=3000)
+    model = LinearClassifier("logistic", solver="asgd", random_state=0)
+    said = []
+    for start in range(0, 3000, 100):
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            rows = slice(start, start + 100)
+            model.partial_fit(1e6 + Z[rows], p[rows] > 0, classes=[False, True])
+        assert model.status_ is Status.NO_BETTER
+        said += [start + 100] * len(heard)
+    assert said == [100, 200, 400, 800, 1600]
+
+
 def test_two_rows_have_a_single_feature_that_tells_them():
     """The reference has an intercept of its own: a loss with a flat bottom leaves it anywhere."""
     found = fitted("truncated_gradient", "epsilon_insensitive", "two rows", True)
@@ -348,6 +424,18 @@ def test_targets_far_from_zero(solver):
 # ---------------------------------------------------------------- what is
 
 
+@pytest.mark.parametrize("estimator", [LinearRegressor, KernelRegressor])
+def test_targets_that_all_lie_within_epsilon(estimator):
+    """Any constant among them is an optimum of the loss, and says nothing."""
+    _, Z, p = _plain()
+    model = estimator("epsilon_insensitive", random_state=0)
+    with pytest.warns(ConvergenceWarning, match="epsilon of the loss"):
+        model.fit(Z, 1e-4 * p)
+    assert model.status_ is Status.NO_BETTER
+    narrow = estimator(EpsilonInsensitive(1e-6), random_state=0)
+    assert narrow.fit(Z, 1e-4 * p).score(Z, 1e-4 * p) > 0.9
+
+
 def test_scaling_is_what_helps():
     _, Z, p = _plain()
     assert quiet(LinearClassifier("logistic"), 1e-9 * Z, p > 0) is Status.CONVERGED
@@ -413,3 +501,25 @@ def test_training_from_files_says_so(tmp_path):
     assert trained(False).training["status"] == "NO_BETTER"
     assert "scale=True" in trained(False).training["advice"]
     assert trained(True).training["status"] == "COMPLETED"
+
+
+def test_the_sample_of_a_stream_is_uniform_wherever_it_is_cut():
+    """Of 20,000 rows 1,000 stay, about as many of each tenth; parts and weights of one as whole."""
+    X = np.arange(20_000.0)[:, None]
+
+    def sample(step, weight=None):
+        met = MetRows()
+        for a in range(0, 20_000, step):
+            part = slice(a, a + step)
+            met.meet(as_rows(X[part]), X[part, 0], None if weight is None else weight[part])
+        return met.taken().y
+
+    whole = sample(20_000)
+    assert np.unique(whole).size == 1000
+    tenths = np.histogram(whole, 10, (0, 20_000))[0]
+    assert np.all(np.abs(tenths - 100) < 50)  # five standard deviations
+    np.testing.assert_array_equal(sample(777), whole)
+    np.testing.assert_array_equal(sample(10, np.ones(20_000)), whole)
+    odd = sample(777, (np.arange(20_000) % 2).astype(float))
+    assert np.all(odd % 2 == 1)
+    assert odd.size == 1000

@@ -20,7 +20,7 @@ from thresher.losses import (
     Pinball,
     SquaredHinge,
 )
-from thresher.penalties import L1, L2, Box, ElasticNet, Penalty, WeightedL1, WeightedL2
+from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, Penalty, WeightedL1, WeightedL2
 from thresher.solvers import (
     Chunk,
     Newton,
@@ -392,3 +392,21 @@ def test_least_squares_is_one_step():
     result, _ = solve(ProximalNewton(), LeastSquares(), Box(-9.0, 9.0), X, target, 1e-10)
     exact = np.linalg.lstsq(np.column_stack([X, np.ones(150)]), target, rcond=None)[0]
     np.testing.assert_allclose(result.coef, exact[:-1], atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-18, 1e19])
+@pytest.mark.parametrize("groups", [None, [0, 0, 1, 1]])
+def test_the_optimum_is_there_whatever_the_units_of_the_features(scale, groups):
+    """Squares of such features leave the range of single precision."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=200) > 0.0
+    found = []
+    for unit in (1.0, scale):
+        penalty = "l1" if groups is None else GroupL2(groups)
+        model = LinearClassifier(
+            "logistic", penalty=penalty, alpha=0.03 * unit, solver="proximal_newton", tol=1e-10
+        )
+        found.append(unit * model.fit(unit * X, y).coef_)
+    assert np.any(found[0])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3, atol=1e-5)

@@ -306,6 +306,27 @@ def test_it_keeps_the_protocol_of_solvers(solver, dtype):
     check_solver(solver, Hinge(), dtype=dtype)
 
 
+@pytest.mark.parametrize("reading", ["boundary", "margin"])
+def test_the_least_c_holds_in_the_folds_of_the_threshold_too(reading):
+    """Folds have fewer rows: what the error asked for was refused again, with another number."""
+    labels = np.arange(90) % 3
+    rows = np.random.default_rng(0).normal(size=(90, 2)) + 3.0 * np.eye(3)[labels, :2]
+    least = 1.0 / (30.0 if reading == "boundary" else 90.0)
+    with pytest.raises(ValueError, match=f"{least:.6g} here"):
+        NoveltyClassifier("exact", reading=reading, C=0.9 * least).fit(rows, labels)
+    by_C = NoveltyClassifier("exact", reading=reading, C=10.0 * least).fit(rows, labels)
+    by_nu = NoveltyClassifier("exact", reading=reading, nu=0.1).fit(rows, labels)
+    assert by_C.threshold_ == pytest.approx(by_nu.threshold_, abs=1e-6)
+    NoveltyClassifier("exact", reading=reading, C=least).fit(rows, labels)
+
+
+def test_linear_steps_need_no_map():
+    model = NoveltyClassifier("pegasos", map=None, outlier_label=-1, random_state=0).fit(X, CODES)
+    assert model.cosines_.shape == (3, 3)
+    assert set(model.dimensions(X, CODES)) == {"coupling", "alpha"}
+    assert model.work({}, 100) == 100.0
+
+
 @pytest.mark.parametrize("map", [None, "nystroem"])
 def test_streams_leave_no_trace_of_their_cuts(map):
     order = np.random.default_rng(1).permutation(CODES.size)
@@ -403,8 +424,8 @@ def test_labels_of_rows_of_no_class():
     [
         ({"coupling": 1.0}, "coupling .* larger than 1"),
         ({"coupling": 0.5}, "not convex"),
-        ({"nu": 0.0}, "nu must lie"),
-        ({"nu": None}, "nu must lie"),
+        ({"nu": 0.0}, r"nu must be a number in \(0, 1\]"),
+        ({"nu": None}, r"nu must be a number in \(0, 1\]"),
         ({"false_alarms": 1.0}, "false_alarms"),
         ({"algorithm": "fast"}, "algorithm must be one of"),
         ({"reading": "A"}, "reading must be one of 'margin', 'boundary'"),

@@ -208,3 +208,14 @@ def test_measures_are_those_of_seriation():
               11: 833.92522199748}  # fmt: skip
     for band, expected in banded.items():
         assert banded_anti_robinson(X, order, band) == pytest.approx(expected, rel=1e-6)
+
+
+def test_orders_and_matrices_that_lead_outside_are_refused():
+    X = np.eye(4)
+    for order in ([0, 1, 2, 9], [0, 1, -5, 2]):
+        with pytest.raises(ValueError, match="rows beyond the 4"):
+            banded_anti_robinson(X, order)
+    bad = sparse.csr_array(X)
+    bad.indices[2] = 10**6
+    with pytest.raises(ValueError, match="not a sound sparse matrix"):
+        banded_anti_robinson(bad, range(4))

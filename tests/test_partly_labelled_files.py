@@ -186,6 +186,9 @@ def test_the_command_line(thresher, tmp_path):
     code, out, err = thresher("evaluate", model, path, "--json")
     assert code == 0, err
     assert json.loads(out)["error"] < 0.1
+    code, _, err = thresher("report", model, "--data", path, "--html", tmp_path / "m.html")
+    assert code == 0, err
+    assert "after each concave-convex step" in (tmp_path / "m.html").read_text()
     code, _, err = thresher(*given, "--irrelevant", "other")
     assert code == 0
     assert "other is none" in err

@@ -9,7 +9,8 @@ from sklearn.linear_model import LogisticRegression
 
 from conftest import chunk_of
 from thresher import LinearClassifier, LinearRegressor
-from thresher.losses import LeastSquares, Logistic
+from thresher._rows import as_rows
+from thresher.losses import LeastSquares, Logistic, SquaredHinge
 from thresher.penalties import L1, ElasticNet, GroupL2, SparseGroupL2, WeightedL1, pattern_of
 from thresher.solvers import LPS, RDA, Problem, ProximalNewton, RDAPlus, Status, driver
 from thresher.solvers._manifold import Units, distance, tempted
@@ -105,7 +106,7 @@ def test_units_of_groups():
 
 
 @pytest.mark.parametrize("name", PENALTIES)
-@pytest.mark.parametrize("solver", [RDAPlus(), LPS()])
+@pytest.mark.parametrize("solver", [RDAPlus(), RDAPlus(least_rows=0), LPS()])
 def test_the_optimum_is_that_of_proximal_newton(solver, name):
     problem = problem_of(PENALTIES[name], tol=1e-9)
     found = learned(solver, problem, weight=WEIGHT, passes=40)
@@ -117,13 +118,34 @@ def test_the_optimum_is_that_of_proximal_newton(solver, name):
     assert found.intercept == pytest.approx(best.intercept, abs=1e-6)
 
 
+def test_few_rows_begin_with_phase_two():
+    problem = problem_of(L1(0.03), tol=1e-9)
+    few, many = (learned(RDAPlus(least_rows=n), problem).state for n in (N + 1, N))
+    assert (few.step, few.phase) == (0, 1)
+    assert many.step > 0
+    stream = Stream.open(problem, RDAPlus(), chunk_of(X, SIGNS), Facts(N))
+    stream.update(chunk_of(X, SIGNS))
+    assert stream.state.step > 0  # rows in parts are not known to be few
+
+
+def test_a_wide_manifold_asks_for_no_hessian_in_memory():
+    """Of a manifold of 400,000 features it would have 1.3 TB."""
+    rows, width = 40, 10_000
+    places = np.arange(rows * width)
+    wide = csr_matrix((np.ones(rows * width), places, [*places[::width].tolist(), rows * width]))
+    problem = Problem(Logistic(), L1(1e-3), wide.shape[1], tol=1e-3)
+    chunk = driver.whole(as_rows(wide), np.where(np.arange(rows) % 2 == 0, 1.0, -1.0))
+    found = driver.learn(RDAPlus(), problem, chunk, Plan(3))
+    assert found.state.inside.sum() > wide.shape[1] // 2
+
+
 def test_the_optimum_is_that_of_liblinear():
     """Whose intercept is penalised, so without one."""
     peer = LogisticRegression(
         l1_ratio=1.0, solver="liblinear", C=1.0 / (N * 0.03), fit_intercept=False, tol=1e-10,
         max_iter=10_000,
     ).fit(X, SIGNS)  # fmt: skip
-    found = learned(RDAPlus(), problem_of(L1(0.03), fit_intercept=False, tol=1e-9))
+    found = learned(RDAPlus(least_rows=0), problem_of(L1(0.03), fit_intercept=False, tol=1e-9))
     np.testing.assert_allclose(found.coef, peer.coef_[0], atol=1e-4)
 
 
@@ -132,7 +154,7 @@ def test_the_optimum_is_that_of_liblinear():
 def test_the_conditions_of_the_optimum_hold(loss, layout):
     y = NUMBERS if loss == LeastSquares() else SIGNS
     problem = problem_of(L1(0.04), loss, tol=1e-8)
-    found = learned(RDAPlus(), problem, layout, y, WEIGHT)
+    found = learned(RDAPlus(least_rows=0), problem, layout, y, WEIGHT)
     g, slope = gradient_of(problem, y, found.coef, found.intercept, WEIGHT)
     assert delta_by_hand(0.04, 0.0, found.coef, g, slope) <= 2e-8
     assert 0 < np.count_nonzero(found.coef) < D
@@ -142,7 +164,7 @@ def test_groups_become_zero_as_a_whole():
     """||g_group|| <= weight where it is zero, g = -weight w / ||w|| where it is not."""
     penalty = GroupL2(GROUPS, 0.04)
     problem = problem_of(penalty, tol=1e-8)
-    found = learned(RDAPlus(), problem, passes=40)
+    found = learned(RDAPlus(least_rows=0), problem, passes=40)
     g, slope = gradient_of(problem, SIGNS, found.coef, found.intercept)
     weight, zero = 0.04 * np.sqrt(3.0), 0
     for group in range(8):
@@ -166,13 +188,15 @@ def test_prox_steps_serve_groups_above_the_newton_threshold():
 
 def test_columns_serve_above_the_newton_threshold():
     problem = problem_of(L1(0.03), tol=1e-8)
-    few, many = (learned(RDAPlus(newton_threshold=t), problem, "csr") for t in (2, 2000))
+    few, many = (
+        learned(RDAPlus(least_rows=0, newton_threshold=t), problem, "csr") for t in (2, 2000)
+    )
     np.testing.assert_allclose(few.coef, many.coef, atol=1e-6)
 
 
 def test_a_part_of_the_gradient_and_of_the_rows_is_enough():
     problem = problem_of(L1(0.03), tol=1e-7)
-    best = learned(RDAPlus(), problem)
+    best = learned(RDAPlus(least_rows=0), problem)
     for solver in (RDAPlus, LPS):
         part = solver(gradient_fraction=0.3, hessian_rows=100)
         found = learned(part, problem, passes=100)
@@ -183,10 +207,10 @@ def test_a_part_of_the_gradient_and_of_the_rows_is_enough():
 @pytest.mark.parametrize(
     "solver",
     [
-        RDAPlus(gamma=1e5),  # nothing but zeros after phase one: all have been missed
-        RDAPlus(gamma=1e-6),  # steps that lead far beyond the optimum
-        RDAPlus(coverage=0.01, online_passes=0.01, rho=1.0, tau=1),
-        RDAPlus(coverage=1.0, online_passes=3.0),
+        RDAPlus(least_rows=0, gamma=1e5),  # nothing but zeros after phase one: all have been missed
+        RDAPlus(least_rows=0, gamma=1e-6),  # steps that lead far beyond the optimum
+        RDAPlus(least_rows=0, coverage=0.01, online_passes=0.01, rho=1.0, tau=1),
+        RDAPlus(least_rows=0, coverage=1.0, online_passes=3.0),
     ],
 )
 def test_a_manifold_that_is_not_the_right_one_costs_no_optimum(solver):
@@ -199,9 +223,9 @@ def test_a_manifold_that_is_not_the_right_one_costs_no_optimum(solver):
 def test_phase_one_ends_when_the_pattern_is_stable_and_the_rows_were_seen():
     problem = problem_of(L1(0.15), tol=1e-6)
     chunk = chunk_of(X, SIGNS)
-    solver, problem = RDAPlus(tau=50, coverage=1.0, online_passes=20.0, batch=1).prepare(
-        problem, chunk
-    )
+    solver, problem = RDAPlus(
+        least_rows=0, tau=50, coverage=1.0, online_passes=20.0, batch=1
+    ).prepare(problem, chunk)
     state = solver.init(problem, chunk)
     order = np.tile(chunk.order, 20)
     state = solver.update(problem, state, chunk._replace(order=order))
@@ -212,7 +236,7 @@ def test_phase_one_ends_when_the_pattern_is_stable_and_the_rows_were_seen():
 
 
 def test_no_weights_above_the_largest_useful_strength():
-    found = learned(RDAPlus(), problem_of(L1(10.0), tol=1e-6))
+    found = learned(RDAPlus(least_rows=0), problem_of(L1(10.0), tol=1e-6))
     assert (found.status.name, np.count_nonzero(found.coef)) == ("ALL_ZERO", 0)
 
 
@@ -226,9 +250,9 @@ def parts_of(chunk, size=100):
 @pytest.mark.parametrize("penalty", [L1(0.03), GroupL2(GROUPS, 0.03)], ids=["l1", "groups"])
 def test_a_stream_finishes_by_sums_over_its_later_passes(penalty):
     problem, chunk = problem_of(penalty, tol=1e-7), chunk_of(X, SIGNS)
-    stream = Stream.open(problem, RDAPlus(), chunk, Facts(N))
+    stream = Stream.open(problem, RDAPlus(least_rows=0), chunk, Facts(N))
     found = driver.run(stream, [parts_of(chunk)] * 30, 30)
-    best = learned(RDAPlus(), problem)
+    best = learned(RDAPlus(least_rows=0), problem)
     assert found.status.name == "CONVERGED"
     assert 3 <= found.passes < 20
     np.testing.assert_allclose(found.coef, best.coef, atol=1e-5)
@@ -239,7 +263,7 @@ def test_a_stream_finishes_by_sums_over_its_later_passes(penalty):
 
 def test_merged_shards_take_the_newton_steps_of_one_stream():
     problem, chunk = problem_of(L1(0.03), tol=1e-7), chunk_of(X, SIGNS)
-    alone = Stream.open(problem, RDAPlus(), chunk, Facts(N))
+    alone = Stream.open(problem, RDAPlus(least_rows=0), chunk, Facts(N))
     driver.run(alone, [parts_of(chunk)] * 2, 2)
     solver, problem, state = alone.solver, alone.problem, alone.state
     assert state.phase == 1
@@ -259,7 +283,10 @@ def test_merged_shards_take_the_newton_steps_of_one_stream():
 def test_partial_fit_is_dual_averaging():
     plus, plain = (
         LinearClassifier("logistic", penalty="l1", alpha=0.02, solver=solver)
-        for solver in (RDAPlus(gamma=3.0, origin=0.0), RDA(gamma=3.0, batch=8, origin=0.0))
+        for solver in (
+            RDAPlus(least_rows=0, gamma=3.0, origin=0.0),
+            RDA(gamma=3.0, batch=8, origin=0.0),
+        )
     )
     for part in np.array_split(np.arange(N), 5):
         for model in (plus, plain):
@@ -269,7 +296,7 @@ def test_partial_fit_is_dual_averaging():
 
 def test_a_state_from_a_file_is_checked():
     problem, chunk = problem_of(L1(0.03), tol=1e-7), chunk_of(X, SIGNS)
-    stream = Stream.open(problem, RDAPlus(), chunk, Facts(N))
+    stream = Stream.open(problem, RDAPlus(least_rows=0), chunk, Facts(N))
     driver.run(stream, [parts_of(chunk)] * 3, 3)
     good = stream.state
     for bad in (
@@ -296,7 +323,36 @@ def test_a_state_from_a_file_is_checked():
 )  # fmt: skip
 def test_impossible_options_are_named(options, said):
     with pytest.raises(ValueError, match=said):
-        learned(RDAPlus(**options), problem_of(L1(0.03)))
+        learned(RDAPlus(least_rows=0, **options), problem_of(L1(0.03)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"tau": 2.5}, "tau must be a whole number, got 2.5"),
+        ({"reservoir": "many"}, "reservoir must be a whole number, got 'many'"),
+        ({"rho": "word"}, "rho must be a number, got 'word'"),
+        ({"gamma": True}, "gamma must be a number, got True"),
+        ({"newton_threshold": None}, "newton_threshold must be a whole number, got None"),
+    ],
+)
+def test_options_that_are_no_numbers_are_named(options, said):
+    with pytest.raises(ValueError, match=f"RDAPlus: {said}"):
+        learned(RDAPlus(least_rows=0, **options), problem_of(L1(0.03)))
+
+
+@pytest.mark.parametrize("loss", [LeastSquares(), SquaredHinge()])
+def test_slopes_without_a_limit_do_not_throw_phase_one_away(loss):
+    """Strong correlations, few rows, targets in large units: the first steps are the longest."""
+    rng = np.random.default_rng(0)
+    Z = X + 3.0 * rng.normal(size=(N, 1))
+    y = 1000.0 * NUMBERS if loss == LeastSquares() else SIGNS
+    chunk, problem = chunk_of(Z, y), problem_of(L1(0.03), loss, tol=1e-8)
+    stream = Stream.open(problem, RDAPlus(least_rows=0), chunk, Facts(N))
+    constant = driver.mean_loss(problem, chunk, np.zeros(D), stream.solver.origin)
+    for part in parts_of(chunk):
+        stream.update(part)
+        assert driver.mean_loss(problem, chunk, *stream.function()) < 5.0 * constant
 
 
 def test_a_loss_without_curvature_is_refused():
@@ -349,11 +405,12 @@ def test_it_goes_on_where_it_ended():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 400))
     y = 3.0 * X[:, 0] - 2.0 * X[:, 1]
-    model = LinearRegressor("huber", solver="rda_plus", random_state=0).fit(X, y)
+    solver = RDAPlus(least_rows=0)
+    model = LinearRegressor("huber", solver=solver, random_state=0).fit(X, y)
     assert model.status_ is Status.CONVERGED
     assert model.score(X, y) > 0.99
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        LinearRegressor("huber", solver="rda_plus", max_iter=1, random_state=0).fit(X, y)
+        LinearRegressor("huber", solver=solver, max_iter=1, random_state=0).fit(X, y)
 
 
 def test_the_pattern_of_a_sparse_group_has_the_zeros_within_it():
@@ -368,7 +425,7 @@ def test_the_pattern_of_a_sparse_group_has_the_zeros_within_it():
 def test_a_state_with_a_pattern_of_groups_alone_is_watched_anew():
     """As files of before patterns within groups have them."""
     problem, chunk = problem_of(SparseGroupL2(GROUPS, 0.03), tol=1e-6), chunk_of(X, SIGNS)
-    stream = Stream.open(problem, RDAPlus(), chunk, Facts(N))
+    stream = Stream.open(problem, RDAPlus(least_rows=0), chunk, Facts(N))
     solver, problem = stream.solver, stream.problem
     old = solver.update(problem, stream.state, parts_of(chunk)[0])
     old = old._replace(pattern=np.zeros(8, np.int8), since=0)

@@ -156,15 +156,33 @@ def interrupted(path, y, after=1):
     assert checkpoint_path(path).exists()
 
 
-def test_novelty_in_a_training_is_resumed(tmp_path):
-    path, data = tmp_path / "m.thresher", open_data(X, RINGS, task="novelty")
-    how = {"learner": "novelty", "params": {"nu": 0.1}, "model": path, "holdout": 0.0}
+FILES = {
+    "novelty": (RINGS, {"nu": 0.1}, {"task": "novelty"}),
+    "mkl": (BOARD, {"kernels": FEW["kernels"], "gap": 1e-4}, {}),
+    "universum": (BLANKS, {"gamma": 3.0}, {"partly_labelled": True, "irrelevant": "neither"}),
+    "semiparametric": (WAVE, {"basis": "1, x0", "gamma": 2.0, "alpha": 1e-3}, {}),
+}
+
+
+@pytest.mark.parametrize("learner", FILES)
+def test_their_relatives_are_resumed_from_files(tmp_path, learner):
+    """Each stopped at its first look; what is left is a model, and where its problems stood."""
+    y, params, reading = FILES[learner]
+    table, path = tmp_path / "rows.csv", tmp_path / "m.thresher"
+    lines = [",".join(map(str, (*row, label))) for row, label in zip(X[:350], y, strict=False)]
+    table.write_text("\n".join(["x0,x1,x2,y", *lines]))
+    data = open_data(table, target="y", **reading)
+    how = {"learner": learner, "params": params, "model": path, "holdout": 0.0}
     whole = run(data, Training(**how))
-    run(data, Training(**how, checkpoint="1h", stop=lambda: True))
+    stopped = run(data, Training(**how, checkpoint="1h", stop=lambda: True))
+    assert stopped.training["status"] == "INTERRUPTED"
     assert checkpoint_path(path).exists()
     resumed = run(data, Training(**how, resume=True))
-    gap = np.abs(resumed.estimator.decision_function(X) - whole.estimator.decision_function(X))
-    assert gap.max() < 0.02 * np.ptp(whole.estimator.decision_function(X))
+    assert resumed.training["status"] == "CONVERGED"
+    assert not checkpoint_path(path).exists()
+    expected = values(whole.estimator)
+    assert np.abs(values(stopped.estimator) - expected).max() > 0.02 * np.ptp(expected)
+    assert np.abs(values(resumed.estimator) - expected).max() < 0.02 * np.ptp(expected)
 
 
 @pytest.mark.parametrize("y", [BOARD, RINGS, MANY], ids=["two", "pairs", "many"])

@@ -10,7 +10,9 @@ from scipy import sparse
 
 from thresher import DataError, LinearClassifier, TunedClassifier, open_data, train
 from thresher._clock import ending
+from thresher.data.rows_file import write_rows
 from thresher.engines import EngineError, Serial, in_order
+from thresher.solvers.weighted_pca import WeightedPCA
 from thresher.training.holdout import HoldOut
 from thresher.training.inspection import inspected
 from thresher.training.intake import take_in
@@ -82,10 +84,16 @@ LEARNERS = [
     {"params": {"loss": "hinge", "solver": "rda"}},
     {"params": {"loss": "logistic", "solver": "fobos", "penalty": "l1"}},
     {"params": {"loss": "hinge", "solver": "asset"}},
+    {"params": {"loss": "hinge", "solver": "dropout_pegasos"}},
+    {"params": {"loss": "hinge", "solver": "weighted_pegasos"}},
+    {"params": {"loss": "logistic", "solver": "rda_plus"}},
     {"params": {"loss": "least_squares", "solver": "least_squares"}},
     {"params": {"loss": "logistic", "solver": "summed_newton"}},
     {"learner": "kernel", "params": {"n_components": 20, "gamma": 0.3}},
+    {"learner": "kernel", "params": {"map": "boosted"}},
     {"learner": "confidence", "params": {"covariance": "diagonal"}},
+    {"learner": "confidence", "params": {"covariance": "full"}},
+    {"learner": "confidence", "params": {"covariance": "low_rank"}},
     {"learner": "budgeted", "params": {"budget": 30}},
 ]
 NAMES = [str(one["params"].get("solver", one.get("learner"))) for one in LEARNERS]
@@ -152,6 +160,17 @@ def test_merged_passes_approach_one_stream(path, loss):
     assert many.training["held_out"]["error"] < one.training["held_out"]["error"] + 0.01
 
 
+@pytest.mark.parametrize("solver", ["rda", "adaptive_rda", "rw_l1_rda", "rw_l2_rda"])
+def test_many_shards_do_not_overshoot(tmp_path, solver):
+    """Each takes back what is wrong with the common start: all of them must not do so K times."""
+    frame = pd.DataFrame(X, columns=list("pqrs")).assign(y=X @ [1.0, -1.0, 0.5, 0.0])
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    given = {"target": "y", "passes": 5, "params": {"loss": "least_squares", "solver": solver}}
+    for shards in (3, 12):
+        model = train(str(tmp_path / "data.csv"), cluster=Serial(), shards=shards, **given)
+        assert model.training["held_out"]["r2"] > 0.97, shards
+
+
 # ---------------------------------------------------------------- the first look
 
 
@@ -206,10 +225,10 @@ def test_rows_that_are_held_out_no_longer_are_counted(path):
     assert intake.mass == pytest.approx(WEIGHT.sum() - hold.batch().weight.sum())
 
 
-@pytest.mark.parametrize("learner", ["kmeans", "planes"])
+@pytest.mark.parametrize("learner", ["kmeans", "planes", "spectral"])
 def test_clusters(path, learner):
-    given = {"ignore": ["y"], "weight": "w", "learner": learner, "passes": 3,
-             "params": {"n_clusters": 3}}  # fmt: skip
+    params = {"n_clusters": 3} | ({"n_components": 20} if learner == "spectral" else {})
+    given = {"ignore": ["y"], "weight": "w", "learner": learner, "passes": 3, "params": params}
     serial = train(path, cluster=Serial(), shards=4, **given)
     careless = train(path, cluster=Careless(), shards=4, **given)
     assert serial.function.scores(X).tobytes() == careless.function.scores(X).tobytes()
@@ -219,6 +238,23 @@ def test_clusters(path, learner):
     assert serial.evaluate(path, cluster=Careless()) == serial.evaluate(path)
     lost = serial.function.scores(X).max(axis=1).mean() / one.function.scores(X).max(axis=1).mean()
     assert lost < 1.1  # both are minus mean squared distances
+
+
+def test_spectral_clusters_are_told_by_rows_of_all_shards(path, monkeypatch):
+    """The sample that they are found on: shards would draw by the same numbers."""
+    merged, merge = [], WeightedPCA.merge
+
+    def heard(*given):
+        merged.append(merge(*given))
+        return merged[-1]
+
+    monkeypatch.setattr(WeightedPCA, "merge", heard)
+    params = {"n_clusters": 3, "n_components": 20, "gamma": 0.3}
+    model = train(path, ignore=["y", "w"], learner="spectral", params=params, cluster=Serial(),
+                  shards=4)  # fmt: skip
+    learned = ROWS - model.training["held_out"]["rows"]
+    assert learned < 5000  # of fewer all are kept
+    assert merged[0].sample.shape[0] == learned
 
 
 def test_maps_are_learned_from_rows_of_all_shards(tmp_path):
@@ -258,6 +294,26 @@ def test_data_in_memory():
     assert many.training["held_out"]["error"] < one.training["held_out"]["error"] + 0.03
     frame = pd.DataFrame(X, columns=list("pqrs")).assign(y=CLASSES)
     assert train(frame, target="y", cluster=Serial(), shards=2).training["data"] == "the data frame"
+
+
+@pytest.mark.parametrize("shards", [1, 4, 7])
+def test_data_in_memory_are_cut_as_asked(shards):
+    class Counting(Serial):
+        most = 0
+
+        def run(self, task, recipes, shared):
+            self.most = max(self.most, len(recipes))
+            return super().run(task, recipes, shared)
+
+    engine = Counting()
+    train(X, (X[:, 0] > 0).astype(int), cluster=engine, shards=shards, params={"solver": "asgd"})
+    assert engine.most == shards
+
+
+def test_data_in_one_piece_say_so_where_shards_are_asked_for(path, tmp_path):
+    pd.read_csv(path).to_parquet(tmp_path / "one.parquet")
+    with pytest.warns(UserWarning, match=r"one\.parquet is one shard and cannot be cut into 4"):
+        train(tmp_path / "one.parquet", target="y", cluster=Serial(), shards=4, passes=1)
 
 
 def test_what_is_in_the_data(path):
@@ -318,6 +374,32 @@ def test_who_cannot_merge_says_so(path):
         train(path, target="y", learner="hyperplanes", cluster=Serial(), shards=3)
 
 
+def test_who_needs_all_rows_says_so_before_anybody_looks_at_them(path):
+    engine = Failing(0, AssertionError("it has looked"))
+    for options in ({"learner": "svm"}, {"params": {"solver": "newton"}}):
+        with pytest.raises(ValueError, match=r"see all rows at once, .* train without workers"):
+            train(path, target="y", cluster=engine, shards=2, **options)
+    with pytest.raises(ValueError, match=r"one-class machine .* a sample of the rows"):
+        train(path, learner="one_class", cluster=engine, shards=2)
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet", "data.rows"])
+def test_workers_may_work_in_another_folder(path, tmp_path, monkeypatch, name):
+    class Elsewhere(Serial):
+        def run(self, task, recipes, shared):
+            for k, recipe in enumerate(recipes):
+                with monkeypatch.context() as there:
+                    there.chdir("/")
+                    answer = task(recipe, shared)
+                yield k, answer
+
+    monkeypatch.chdir(tmp_path)
+    pd.read_csv(path).to_parquet("data.parquet", row_group_size=500)
+    write_rows(open_data(path, target="y"), "data.rows", block_rows=500)
+    given = {"target": "y", "passes": 1, "shards": 3, "params": {"solver": "asgd"}}
+    same(train(name, cluster=Elsewhere(), **given), train(name, cluster=Serial(), **given))
+
+
 @pytest.mark.parametrize("error", [EngineError("the workers are gone"), DataError("no file")])
 def test_a_lost_round_can_be_gone_on_from(path, tmp_path, error):
     given = {"target": "y", "passes": 4, "shards": 3, "model": tmp_path / "m.thresher",
@@ -363,6 +445,26 @@ def test_another_number_of_shards_is_another_training(path, tmp_path):
     train(path, cluster=Serial(), shards=2, checkpoint="1h", stop=lambda: True, **given)
     with pytest.raises(ValueError, match="other shards"):
         train(path, cluster=Serial(), shards=3, resume=True, **given)
+
+
+def test_shards_are_tasks_and_not_rows(path):
+    for shards in (0, 10_001, 2.5, True, "x"):
+        with pytest.raises(ValueError, match=r"shards must be a whole number in \[1, 10000\]"):
+            train(path, target="y", cluster=Serial(), shards=shards)
+
+
+@pytest.mark.parametrize("covariance", ["full", "low_rank"])
+def test_beliefs_without_a_digit_left_have_diverged(path, covariance):
+    """CW believes every row, and noise makes it sure of both sides."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(X, columns=list("pqrs")).assign(y=rng.choice(["a", "b", "c"], ROWS))
+    frame.to_csv(path, index=False)
+    combine = "product" if covariance == "full" else "average"
+    params = {"method": "cw", "covariance": covariance, "combine": combine}
+    model = train(path, target="y", learner="confidence", params=params, cluster=Serial(),
+                  shards=5, passes=3)  # fmt: skip
+    assert model.training["status"] in ("DIVERGED", "NO_BETTER")
+    assert np.all(np.isfinite(model.estimator.coef_))
 
 
 def test_options_that_need_each_other(path):

@@ -1,5 +1,6 @@
 """Schemas: read off a sample, applied to later rows, saved and read back."""
 
+import dataclasses
 import json
 import math
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from thresher.data import Column, DataError, Schema, Target, open_data
 from thresher.data._csv_text import murmur3
@@ -82,6 +84,44 @@ def test_feature_names_and_encoding(tmp_path):
     np.testing.assert_array_equal(rows(data), np.hstack([expected, hashed]))
     later = csv_data(tmp_path, "h,b,w,a\np,YES,new,7\n", "later.csv", schema=data.schema)
     np.testing.assert_array_equal(rows(later)[0, :8], [7, 0, 0, 0, 1, 0, 1, 0])
+
+
+def test_powers_of_a_number_are_of_its_difference_to_the_mean(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2.0, None, 6.0], "b": [0.5, 0.0, 1.5, 2.0]})
+    data = both(tmp_path, frame, types={"a": "powers:3", "b": "powers:2"})
+    names = ["a", "(a - 3)^2", "(a - 3)^3", "a is missing", "b", "(b - 1)^2"]
+    assert data.schema.feature_names() == names
+    expected = [
+        [1, 4, -8, 0, 0.5, 0.25], [2, 1, -1, 0, 0.0, 1.0],
+        [3, 0, 0, 1, 1.5, 0.25], [6, 9, 27, 0, 2.0, 1.0],
+    ]  # fmt: skip
+    np.testing.assert_allclose(rows(data), expected)
+    assert "powers up to 3" in data.schema.column("a").describe()
+    sparse = dataclasses.replace(data.schema, layout="sparse")
+    again = csv_data(tmp_path, "b,a\n1,6\n0,\n", "later.csv", schema=sparse)
+    (batch,) = again.chunks(10)
+    assert batch.rows.is_sparse
+    dense = csr_matrix((batch.rows.data, batch.rows.indices, batch.rows.indptr)).toarray()
+    np.testing.assert_allclose(dense, [[6, 9, 27, 0, 1, 0], [3, 0, 0, 1, 0, 1]])
+    wide = csv_data(tmp_path, "a,b\n1e200,1\n2,1\n", "w.csv", schema=sparse)
+    with pytest.raises(
+        DataError, match=r"w.csv.*line 2.*1e\+200 is too far from 3, .* a power of 3"
+    ):
+        rows(wide)
+
+
+@pytest.mark.parametrize("missing", ["error", "most_frequent"])
+def test_powers_whatever_becomes_of_missing_values(tmp_path, missing):
+    data = csv_data(tmp_path, "a\n1\n1\n7\n", missing=missing, types={"a": "powers:2"})
+    usual = {"error": 3.0, "most_frequent": 1.0}[missing]
+    a = np.array([1.0, 1.0, 7.0])
+    np.testing.assert_allclose(rows(data), np.column_stack([a, (a - usual) ** 2]))
+
+
+@pytest.mark.parametrize("kind", ["powers", "powers:", "powers:0", "powers:10", "powers:x"])
+def test_powers_that_are_none(tmp_path, kind):
+    with pytest.raises(ValueError, match=r"column 'a': powers:3 .* lies in 1 \.\. 9, got"):
+        csv_data(tmp_path, "a\n1\n2\n", types={"a": kind})
 
 
 def test_most_frequent_takes_the_place_of_missing(tmp_path):
@@ -297,13 +337,12 @@ def columns(draw):
     if kind in ("category", "hashed"):
         fill = float(draw(st.integers(0, len(values) if kind == "category" else 2**bits - 1)))
     missing = draw(st.sampled_from(["mean", "most_frequent", "error"]))
-    return Column("", kind, values, bits, missing, draw(st.booleans()), fill, draw(WORDS))
+    powers = draw(st.integers(1, 9)) if kind == "number" else 1
+    return Column("", kind, values, bits, missing, draw(st.booleans()), fill, draw(WORDS), powers)
 
 
 @given(st.lists(columns(), max_size=4), st.sampled_from([None, "w"]), st.booleans())
 def test_json_gives_the_same_schema(found, weight, by_words):
-    import dataclasses
-
     named = tuple(dataclasses.replace(c, name=f"n{k}") for k, c in enumerate(found))
     classes = ("a", "b") if by_words else (0, 1, 2.5)
     schema = Schema(named, Target("y", "classification", classes), weight, nulls=("", "x"))

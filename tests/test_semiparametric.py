@@ -105,6 +105,27 @@ def test_the_model_is_the_same_in_all_units(fitted):
     np.testing.assert_allclose(other.beta_ / fitted.beta_, [1e3, 10.0, 0.1], rtol=1e-2)
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"map": "nystroem"}, {"loss": "least_squares"}, {"parts": "parametric"}]
+)
+def test_targets_far_from_zero(options):
+    """The functions say where they lie; nothing of the rest is lost."""
+    here = model(bootstrap=3, **options).fit(X, Y)
+    far = model(bootstrap=3, **options).fit(X, Y + 1e9)
+    np.testing.assert_allclose(far.predict(X) - 1e9, here.predict(X), atol=1e-3)
+    shift = np.array([1e9, 0.0, 0.0])
+    np.testing.assert_allclose(far.beta_ - shift, here.beta_, atol=1e-3)
+    np.testing.assert_allclose(
+        far.beta_intervals_ - shift[:, None], here.beta_intervals_, atol=1e-3
+    )
+
+
+def test_targets_that_overflow_are_refused():
+    for options in ({}, {"map": "nystroem"}):
+        with pytest.raises(ValueError, match=r"y holds values up to .* too large to square"):
+            model(**options).fit(X, 1e300 * Y)
+
+
 def test_sparse_rows_and_weights(fitted):
     sparse = model().fit(csr_matrix(X), Y)
     np.testing.assert_allclose(sparse.predict(csr_matrix(X)), fitted.predict(X), atol=1e-2)
@@ -136,6 +157,14 @@ def test_bootstrap_is_reproducible_in_any_number_of_threads():
     cold = model().fit(X[:80], Y[:80])
     np.testing.assert_array_equal(cold.beta_, one.beta_)
     assert "beta_samples_" not in vars(one.set_params(bootstrap=0).fit(X[:80], Y[:80]))
+
+
+def test_a_variable_that_lags_behind_is_waited_for():
+    """It came no nearer to its bound, and the same working set was solved again and again."""
+    rows, y = line_and_bump(120, 8, noise=0.5)
+    found = model().fit(rows, y)
+    assert found.status_ is Status.CONVERGED
+    assert found.n_iter_ < 5
 
 
 @pytest.mark.slow
@@ -214,13 +243,13 @@ def test_more_functions_than_rows():
         ({"algorithm": "simplex"}, "algorithm must be one of 'auto', 'interior'"),
         ({"parts": "none"}, "parts must be one of"),
         ({"alpha": 0.0}, "alpha must be a positive number"),
-        ({"bootstrap": -1}, "bootstrap must be a number of fits"),
-        ({"level": 1.0}, "level must lie strictly between 0 and 1"),
+        ({"bootstrap": -1}, "bootstrap must be a whole number of at least 0"),
+        ({"level": 1.0}, r"level must be a number in \(0, 1\)"),
         ({"loss": "huber"}, "use one of least_squares, epsilon_insensitive; with map='nystroem'"),
         ({"loss": "hinge", "map": "nystroem"}, "use one of least_squares, huber"),
         ({"map": "landmarks"}, "map='landmarks' is unknown"),
         ({"kernel": Sigmoid(), "gamma": None}, "not positive definite"),
-        ({"memory": 1000.0}, "two kernel columns of 200 rows takes 1.6e.03 bytes: raise memory"),
+        ({"memory": 1000.0}, "two kernel columns of 200 rows take 1,600 bytes: raise memory"),
         ({"memory": 1e5, "decompose": False}, "raise memory=1e.05 to that or use decompose=True"),
         ({"memory": 1e5, "loss": "least_squares"}, "or use landmarks"),
     ],
@@ -315,3 +344,10 @@ def test_a_kernel_machine_alone_is_no_better(fitted):
     both = np.mean((fitted.predict(X) - Y) ** 2)
     alone = KernelRegressor(gamma=0.5, random_state=0).fit(X, Y)
     assert both < np.mean((alone.predict(X) - Y) ** 2) * 5.0
+
+
+def test_targets_that_functions_explain_without_a_remainder():
+    X = np.linspace(0.0, 1.0, 30)[:, None]
+    model = SemiparametricRegressor("1, x0").fit(X, 3.0 - 2.0 * X[:, 0])
+    assert model.status_ is Status.CONVERGED
+    np.testing.assert_allclose(model.beta_, [3.0, -2.0], atol=1e-6)

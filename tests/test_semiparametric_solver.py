@@ -194,6 +194,21 @@ def test_the_interior_point_method_takes_either_curvature():
         assert count < 40
 
 
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_free_variable_near_a_far_bound_stays_free(side):
+    """Half a millionth of a wide bound is more than the tolerance allows; 0 itself is a bound."""
+    n, wide = 4, np.full(4, 200.0)
+    lower, upper = (np.zeros(n), wide) if side > 0 else (-wide, np.zeros(n))
+    linear = -side * np.array([1e-4, 50.0, 500.0, -1.0])
+    z, _, _ = interior_point(
+        WholeMatrix(np.eye(n), np.arange(n)), linear, lower, upper, np.zeros((0, n)), np.zeros(0),
+        (np.zeros(n), np.zeros(0)), 1e-6, 1.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(z, side * np.array([1e-4, 50.0, 200.0, 0.0]), atol=1e-6)
+    assert z[2] == side * 200.0
+    assert z[3] == 0.0
+
+
 def test_incomplete_cholesky_explains_the_matrix():
     X, _, _ = hat(50)
     K = gram(KERNEL, X)
@@ -238,7 +253,7 @@ def test_what_cannot_work_is_refused():
     for options, told in (
         ({"inner": "simplex"}, "inner must be one of interior, pdsg, multipliers"),
         ({"working": 4}, "raise it to 6"),
-        ({"memory": 100.0}, "two kernel columns of 40 rows takes 320 bytes"),
+        ({"memory": 100.0}, "two kernel columns of 40 rows take 320 bytes"),
         ({"memory": 1e4, "decompose": False}, "raise memory=1e.04 to that or use decompose=True"),
         ({"fresh": 0}, "fresh must lie between 1 and working=512"),
         ({"start": "there"}, "start must be"),

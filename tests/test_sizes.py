@@ -34,6 +34,13 @@ def test_strength_is_a_share_of_the_squared_distance_from_the_mean():
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+def test_what_varies_by_rounding_is_constant(layout):
+    """Formerly 1e-29: no penalty at all."""
+    rows = np.full((300, 3), 0.1)
+    assert sizes(as_rows(layout(rows))).strength == 1.0
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("factor", [1e-6, 1e4])
 def test_strength_follows_the_units(layout, factor):
     one, other = (sizes(as_rows(layout(k * X))).strength for k in (1.0, factor))

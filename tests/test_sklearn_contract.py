@@ -107,7 +107,6 @@ VARIANTS = [
     SupportVectorClassifier(multiclass="ovr"),
     SupportVectorClassifier(loss="least_squares", multiclass="ovr"),
     SupportVectorRegressor(nu=0.5),
-    OneClassMachine(),
     MultipleKernelClassifier(p=2.0, method="block", multiclass="own"),
     SemiSupervisedClassifier("bi_semi_ksc", bias="none"),
     SemiSupervisedClassifier("lap_svm"),

@@ -181,6 +181,7 @@ def test_line_fit_is_one_for_lines_and_low_for_clouds():
         ({"memory": 0}, BLOBS, "memory must be"),
         ({"kernel": "linear", "n_clusters": 2}, np.zeros((20, 2)), "every row is like no other"),
         ({"gamma": 1e9}, BLOBS, "every row is like no other"),
+        ({"kernel": "linear"}, BLOBS - BLOBS.mean(axis=0), "none is as like all others together"),
     ],
 )
 def test_what_cannot_be_clustered_is_refused(params, X, message):
@@ -194,8 +195,20 @@ def test_fewer_rows_that_differ_than_clusters():
     assert len(set(model.labels_)) == 2
 
 
+@pytest.mark.parametrize("assign", ASSIGNMENTS)
+@pytest.mark.parametrize("components", ["full", 3])
+def test_rows_that_are_all_the_same_are_one_cluster(assign, components):
+    """Whatever the rounding of their landmarks tells apart."""
+    model = KernelSpectralClustering(2, n_components=components, assign=assign, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="tell 1 apart at most"):
+        model.fit(np.full((60, 3), 0.1))
+    assert set(model.labels_) == {0}
+
+
 def test_one_cluster_takes_all_rows():
-    assert not np.any(KernelSpectralClustering(1, random_state=0).fit(BLOBS).labels_)
+    model = KernelSpectralClustering(1, random_state=0).fit(BLOBS)
+    assert not np.any(model.labels_)
+    assert model.balanced_line_fit(BLOBS) == 0.0
 
 
 def test_rows_far_from_all_others_have_no_say():

@@ -1,5 +1,7 @@
 """Exact kernel machines as estimators: LIBSVM's models, options, weights, files, ends."""
 
+import json
+import sys
 import warnings
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 from thresher import (
     RBF,
+    Linear,
     OneClassMachine,
     Polynomial,
     Sigmoid,
@@ -24,6 +27,7 @@ from thresher import (
 )
 from thresher._clock import ending
 from thresher.artifacts.onnx_graph import write_onnx
+from thresher.cli import main
 from thresher.solvers import Status
 from thresher.training import Training, run
 
@@ -116,8 +120,32 @@ def test_one_class(weight):
     new = X[600:]  # support vectors lie on the boundary itself
     assert np.mean(ours.predict(new) == theirs.predict(new)) > 0.995
     np.testing.assert_allclose(ours.score_samples(X), ours.decision_function(X) + ours.offset_)
-    with pytest.raises(ValueError, match="nu must lie in"):
+    with pytest.raises(ValueError, match=r"nu must be a number in \(0, 1\]"):
         OneClassMachine(nu=0.0).fit(X)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 200])
+def test_one_class_of_fewer_rows_than_one_over_nu(rows):
+    """The tolerance shrinks with the scores: any start was the solution before."""
+    model = OneClassMachine(nu=1e-6, gamma=0.05).fit(X[:rows])
+    assert model.status_ is Status.CONVERGED
+    assert np.mean(model.predict(X[:rows]) == -1) <= 0.1  # rows on the boundary, to the tolerance
+    scale = 1e6 / rows
+    assert scale * model.decision_function(X[:rows]).min() >= -2e-3
+    finer = OneClassMachine(nu=0.9 / rows, gamma=0.05, tol=1e-8).fit(X[:rows])
+    np.testing.assert_allclose(
+        scale * model.decision_function(X), finer.decision_function(X) / 0.9, atol=3e-3
+    )
+
+
+def test_rows_with_both_labels_are_no_better_than_a_constant():
+    with pytest.warns(UserWarning, match="no better than a constant"):
+        SupportVectorClassifier().fit(np.repeat(X[:20], 30, axis=0), np.tile([0, 1], 300))
+
+
+def test_targets_that_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"y holds values up to .* too large to square"):
+        SupportVectorRegressor().fit(SICK, 1e300 * DISEASE)
 
 
 # ---------------------------------------------------------------- least squares
@@ -209,13 +237,13 @@ def test_a_class_without_rows_is_never_right():
     ("options", "words"),
     [
         ({"C": 0.0}, "C must be a positive number"),
-        ({"nu": 1.5}, r"nu must lie in \(0, 1\]"),
+        ({"nu": 1.5}, r"nu must be a number in \(0, 1\]"),
         ({"nu": 0.8}, r"nu=0.8 is too large .* at most 0\.5"),
         ({"memory": 100.0}, "memory=100 bytes cannot hold one kernel column of 40 rows"),
         ({"multiclass": "all"}, "multiclass must be one of 'ovo', 'ovr'"),
-        ({"loss": "logistic"}, "loss must be 'hinge' or 'least_squares'"),
+        ({"loss": "logistic"}, "loss must be one of 'hinge', 'least_squares'"),
         ({"nu": 0.1, "loss": "least_squares"}, "not for 'least_squares'"),
-        ({"max_iter": 0}, "max_iter must be at least 1"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_number_to_change(options, words):
@@ -230,6 +258,20 @@ def test_nu_that_leaves_no_margin_is_refused():
         ValueError, match=r"nu=0.2 leaves no margin .* larger nu \(at most 1 here\)"
     ):
         SupportVectorClassifier(nu=0.2).fit(rows, np.tile([0, 1], 20))
+
+
+def test_nu_below_any_margin_is_refused_and_not_refined_for_ever():
+    """Here rounding of the kernel is more than the margin; a step further there was no end."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(240, 5)) * (rng.random((240, 5)) < 0.8)
+    y = rows[:, 0] + rows[:, 1] ** 2 > 0.6
+    steps = []
+    model = SupportVectorClassifier(
+        nu=0.3, kernel=Linear(), max_iter=300, callbacks=[lambda event: steps.append(event)]
+    )
+    with pytest.raises(ValueError, match="leaves no margin between the classes: give a larger nu"):
+        model.fit(rows, y)
+    assert len(steps) < 100
 
 
 def test_least_squares_of_too_many_rows_say_what_to_do():
@@ -328,6 +370,43 @@ def test_onnx(model, tmp_path):
     assert np.array_equal(found["label"], model.predict(x))
     if model.calibrate:
         np.testing.assert_allclose(found["probabilities"], model.predict_proba(x), atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), RBF(0.3)])
+def test_one_class_in_onnx(kernel, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = OneClassMachine(0.2, kernel=kernel, scale=True).fit(X[:200])
+    write_onnx(tmp_path / "m.onnx", model.function_, [-1, 1])
+    label, scores = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"X": X[200:300]})
+    np.testing.assert_array_equal(label, model.predict(X[200:300]))
+    np.testing.assert_allclose(scores, model.decision_function(X[200:300]), atol=1e-10)
+    with pytest.raises(ValueError, match="two labels at least"):
+        write_onnx(tmp_path / "m.onnx", model.function_, [1])
+
+
+def test_one_class_from_files(tmp_path, monkeypatch, capsys):
+    def thresher(*words):
+        monkeypatch.setattr(sys, "argv", ["thresher", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    table, path = tmp_path / "rows.csv", tmp_path / "m.thresher"
+    lines = [f"{a},{b}" for a, b in RNG.normal(size=(300, 2))]
+    table.write_text("\n".join(["a,b", *lines, "9,9"]))
+    how = ["train", table, "--learner", "one_class", "--set", "nu=0.1", "-m", path]
+    assert thresher(*how)[0] == 0
+    found = json.loads(thresher("evaluate", path, table, "--json")[1])
+    assert found["rows"] == 301
+    assert 0.05 < found["outliers"] < 0.15
+    assert load_model(path).predict(table)[-1] == -1
+    assert "leave out tune" in thresher(*how, "--tune", "3")[2]
+    page = tmp_path / "page.html"
+    assert thresher("report", path, "--data", table, "--html", page)[0] == 0
+    assert "unlike the others" in page.read_text()
+    assert "clusters" not in page.read_text()
+    with pytest.raises(ValueError, match="a one-class machine must see all rows"):
+        train(table, learner="one_class", memory=1 << 10)
 
 
 def test_training_by_name():

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from thresher import MultiTaskRegressor, load_model, train
+from thresher import GroupL2, MultiTaskRegressor, load_model, train
 from thresher.artifacts.container import BadFile
 from thresher.cli.app import app
 from thresher.estimators.saving import from_document, to_document
@@ -53,6 +53,37 @@ def test_the_model_of_a_file_is_that_of_its_rows(frame, tmp_path):
     new = frame.assign(school=77)
     mean = rows @ plain.coef_.mean(axis=0) + plain.intercept_.mean()
     np.testing.assert_allclose(again.predict(new), mean, atol=1e-5)
+
+
+def test_rows_of_new_tasks_are_refused_where_that_is_asked(frame, tmp_path):
+    path = tmp_path / "d.csv"
+    frame.to_csv(path, index=False)
+    options = {"target": "score", "ignore": ["passed"], "task_column": "school"}
+    model = train(path, params={"new_tasks": "error"}, **options)
+    model.predict(frame)
+    school = frame["school"].astype(float).mask(frame.index == 7)
+    new = frame.assign(school=np.where(frame.index == 7, 77, school))
+    for other in (new, frame.assign(school=school)):
+        for use in (model.predict, model.evaluate):
+            with pytest.raises(ValueError, match="row 7 is of a task that was not there"):
+                use(other)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"task_column": "score"}, "'score' is the target"),
+        ({"penalty": GroupL2({"ab": ["a", "b"], "c": ["c"]})}, "groups of several features"),
+        ({"penalty": GroupL2({"ab": ["a", "bb"], "c": ["c"]})}, "'bb', which is no feature"),
+    ],
+)
+def test_impossible_tasks_and_groups_are_named(frame, tmp_path, more, said):
+    path = tmp_path / "d.csv"
+    frame.to_csv(path, index=False)
+    params = {"penalty": more.pop("penalty")} if "penalty" in more else {}
+    options = {"task_column": "school", **more}
+    with pytest.raises(ValueError, match=said):
+        train(path, target="score", ignore=["passed"], params=params, **options)
 
 
 def test_commands(frame, tmp_path):

@@ -138,7 +138,7 @@ def test_merged_shards_are_one_stream_in_phase_two():
         np.testing.assert_allclose(getattr(merged, name), getattr(one, name), rtol=1e-9, atol=1e-9)
 
 
-def test_merged_shards_of_phase_one_add_their_gradients():
+def test_merged_shards_of_phase_one_have_their_mean_gradient():
     problem, chunk = posed(PENALTIES["MTFTS, elastic"], "pairs", LeastSquares())
     stream = Stream.open(problem, RDAPlus(batch=1), chunk, Facts(chunk.order.size))
     solver, problem, base = stream.solver, stream.problem, stream.state
@@ -147,8 +147,9 @@ def test_merged_shards_of_phase_one_add_their_gradients():
         solver.update(problem, solver.copy(base), chunk._replace(order=half)) for half in halves
     ]
     merged = solver.merge(problem, shards, base, [1.0, 1.0])
-    np.testing.assert_allclose(merged.gradient, shards[0].gradient + shards[1].gradient)
-    assert merged.step == chunk.order.size
+    np.testing.assert_allclose(merged.gradient, (shards[0].gradient + shards[1].gradient) / 2)
+    assert merged.step == chunk.order.size // 2
+    assert merged.seen == chunk.order.size
     solver.check_state(problem, merged)
 
 

@@ -176,10 +176,10 @@ def test_what_is_told_of_them():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"power": 0.0}, "power must be a number above 0, got 0.0"),
-        ({"power": np.nan}, "power must be a number above 0"),
-        ({"power": "half"}, "power must be a number above 0, got 'half'"),
-        ({"power": True}, "power must be a number above 0, got True"),
+        ({"power": 0.0}, "power must be a positive number, got 0.0"),
+        ({"power": np.nan}, "power must be a positive number"),
+        ({"power": "half"}, "power must be a positive number, got 'half'"),
+        ({"power": True}, "power must be a positive number, got True"),
         ({"rarity": -0.5}, "rarity must be a number of at least 0, got -0.5"),
         ({"rarity": np.inf}, "rarity must be a number of at least 0"),
     ],

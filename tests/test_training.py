@@ -18,6 +18,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.metrics import confusion_matrix, f1_score, log_loss, r2_score, roc_auc_score
 
 from thresher import LinearClassifier, load_model, open_data, train
+from thresher.penalties import GroupL2
 from thresher.schedules import Constant
 from thresher.solvers import SGD, Status
 from thresher.training import Training, run
@@ -228,6 +229,10 @@ def test_a_solver_that_needs_all_rows_says_so(table):
     X, y = table
     with pytest.raises(ValueError, match="must see all rows at once"):
         train(X, y, memory=SMALL, params={"solver": "newton"})
+    groups = {"solver": "proximal_newton", "loss": "logistic"}
+    for penalty in ("group", GroupL2()):
+        with pytest.raises(ValueError, match="'auto', or 'rda_plus' for the optimum"):
+            train(X, y, memory=SMALL, params={**groups, "penalty": penalty})
     with pytest.raises(ValueError, match="one class only"):
         train(X, np.zeros(4000, dtype=int))
     with pytest.raises(ValueError, match="needs a target"):

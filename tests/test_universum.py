@@ -228,11 +228,11 @@ def test_the_marker_is_no_class():
         (Y, {"tuning": True}, "tuning must be one of"),
         (Y, {"C": 0.0}, "C must be a positive number"),
         (Y, {"C_unlabelled": -1.0}, "C_unlabelled must be a positive number"),
-        (Y, {"epsilon": 1.0}, r"epsilon must lie in \[0, 1\)"),
-        (Y, {"kappa": 0.1}, r"kappa must lie in \(-1, 0\]"),
+        (Y, {"epsilon": 1.0}, r"epsilon must be a number in \[0, 1\)"),
+        (Y, {"kappa": 0.1}, r"kappa must be a number in \(-1, 0\]"),
         (Y, {"balance": "equal"}, "balance must be a number"),
         (np.where(KNOWN, Y, "none"), {"balance": 0.1}, "mean score of unlabelled rows"),
-        (Y, {"max_iter": 0}, "max_iter must be at least 1"),
+        (Y, {"max_iter": 0}, "max_iter must be a whole number of at least 1"),
         (Y, {"kernel": "gauss"}, "kernel"),
         (Y, {"map": "nystrom", "algorithm": "mapped"}, "map='nystrom' is unknown"),
         (Y, {"memory": 100.0, "algorithm": "mapped", "n_components": 300}, "raise memory to"),
@@ -287,7 +287,7 @@ def test_tuning_asks_for_what_there_is():
     assert set(direct.tuned_) == {"C", "C_unlabelled", "kappa"}
     one = Y.copy()
     one[np.flatnonzero(Y == "up")[1:]] = None
-    with pytest.raises(ValueError, match="two labelled rows of every class"):
+    with pytest.raises(ValueError, match=r"of every class, and .* has one: label another"):
         model(tuning="forward").fit(X, one)
 
 
@@ -376,3 +376,9 @@ def test_an_indefinite_kernel_is_told():
         warnings.simplefilter("always")
         UniversumClassifier(kernel=Sigmoid(2.0, -3.0), algorithm="exact").fit(rows, names)
     assert any("not positive definite" in str(warning.message) for warning in told)
+
+
+def test_rows_that_overflow_are_refused():
+    for algorithm in ("exact", "linear", "mapped"):
+        with pytest.raises(ValueError, match=r"X holds values up to .* too large to square"):
+            model(algorithm=algorithm).fit(1e200 * X, Y)

@@ -293,6 +293,9 @@ def _dispatcher(tag: str, name: str) -> Any:
     # Said even where it is the default: otherwise a method would inherit the arithmetic of whoever
     # happens to compile it first, and so would the cache on disk.
     options = {"fastmath": False, **getattr(method, "jit_options", {})}
+    # A process that compiles the method links its callers to that one, a process that reads the
+    # callers from the cache to the one within them: optimised apart, they round differently.
+    options["forceinline"] = bool(options["fastmath"])
     return numba.njit(**options)(method)
 
 

@@ -112,14 +112,17 @@ def balanced_line_fit(projections: np.ndarray, clusters: np.ndarray, share: floa
     0.39
     """
     D, fits, sizes = projections.shape[1], [], []
-    for c in np.unique(clusters):
+    different = np.unique(clusters)
+    if different.size < 2:
+        return 0.0
+    if D < 2:
+        raise ValueError(f"lines need projections of at least 2 columns, got {D}")
+    for c in different:
         rows = projections[clusters == c]
         values = np.linalg.eigvalsh(rows.T @ rows)
         ratio = values[-1] / max(float(values.sum()), 1e-300)
         fits.append(D / (D - 1) * (ratio - 1.0 / D))
         sizes.append(rows.shape[0])
-    if len(sizes) < 2:
-        return 0.0
     return share * float(np.mean(fits)) + (1.0 - share) * min(sizes) / max(sizes)
 
 

@@ -41,7 +41,7 @@ def write_onnx(
     path : file to write
     function : of ``thresher.functions``
     classes : array or None, default=None
-        Of a clustering, the numbers of the clusters.
+        Of a clustering, the numbers of the clusters; of one class -1 and 1.
     link : of ``thresher.functions.calibration``, or None, default=None
     feature_names : list of str or None, default=None
     dtype : {"float64", "float32"}, default="float64"
@@ -74,9 +74,11 @@ def _check_classes(labels: np.ndarray | None, outputs: int) -> None:
         if outputs != 1:
             raise ValueError(f"a regression has one output, got {outputs}")
         return
+    if labels.size < 2:
+        raise ValueError("classes must be two labels at least; of a regression they are None")
     wanted = 1 if labels.size == 2 else labels.size
     # Clusters have a score each, also where they are two.
-    if labels.ndim != 1 or labels.size < 2 or outputs not in (wanted, labels.size):
+    if labels.ndim != 1 or outputs not in (wanted, labels.size):
         raise ValueError(f"{labels.size} classes need {wanted} outputs, got {outputs}")
 
 
@@ -209,12 +211,23 @@ class _Graph:
         shares = self.add("Div", table, safe)
         return self.add("Where", some, shares, self.constant(np.full((1, outputs), 1.0 / outputs)))
 
+    def _needed(self) -> tuple[list[Any], list[Any]]:
+        """Nodes and constants that outputs are made of: a kernel may leave some unused."""
+        wanted = {value.name for value in self.outputs}
+        nodes = []
+        for node in reversed(self.nodes):
+            if wanted.intersection(node.output):
+                wanted.update(node.input)
+                nodes.append(node)
+        return nodes[::-1], [value for value in self.constants if value.name in wanted]
+
     def model(self, features: int, dtype: str, names: list[str]) -> Any:
         helper = self.onnx.helper
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         rows = helper.make_tensor_value_info("X", kind, ["N", features])
-        graph = helper.make_graph(self.nodes, "thresher", [rows], self.outputs, self.constants)
-        opsets = {"": OPSET} | {node.domain: ML_OPSET for node in self.nodes if node.domain}
+        nodes, constants = self._needed()
+        graph = helper.make_graph(nodes, "thresher", [rows], self.outputs, constants)
+        opsets = {"": OPSET} | {node.domain: ML_OPSET for node in nodes if node.domain}
         model = helper.make_model(
             graph,
             opset_imports=[helper.make_opsetid(name, version) for name, version in opsets.items()],

@@ -99,8 +99,8 @@ def train(
                                 rich_help_panel=_COLUMNS)
     ] = [],
     types: Annotated[
-        list[str], typer.Option("--type", help="COLUMN=number|category|hashed:BITS|boolean|date|"
-                                "ignored (again for more).", rich_help_panel=_COLUMNS)
+        list[str], typer.Option("--type", help="COLUMN=number|powers:3|category|hashed:BITS|"
+                                "boolean|date|ignored (again for more).", rich_help_panel=_COLUMNS)
     ] = [],
     task: Annotated[
         str | None, typer.Option(help=f"{' or '.join(_TARGETED)}; by the target's values.",

@@ -12,7 +12,7 @@ from thresher.artifacts.libsvm import write_libsvm
 from thresher.cli import show
 from thresher.cli.plugins import load_plugins
 from thresher.losses import Logistic, Loss
-from thresher.registry import LEARNERS, resolve
+from thresher.registry import resolve
 from thresher.training import Model, load_model
 
 __all__ = ["export"]
@@ -24,9 +24,9 @@ def export(path: Path, output: Path, plugins: list[Path], as_json: bool) -> None
     names = model.schema.feature_names()
     if kind == "onnx":
         _onnx(model, output, names)
-    elif kind == "liblinear" and LEARNERS.name_of(type(model.estimator)) == "svm":
+    elif kind == "liblinear" and hasattr(model.estimator, "libsvm_type"):
         kind = "libsvm"
-        write_libsvm(output, model.function, model.classes)
+        write_libsvm(output, model.function, model.classes, model.estimator.libsvm_type)
     elif not model.is_linear:
         raise ValueError(
             f"{type(model.estimator).__name__} has no weights of the features for {kind} to hold: "
@@ -52,5 +52,8 @@ def _onnx(model: Model, output: Path, names: list[str] | None) -> None:
     from thresher.artifacts.onnx_graph import write_onnx
 
     link = model.estimator.link if model.is_classifier else None
-    classes = model.classes if model.is_supervised else np.arange(model.function.outputs)
+    classes = model.classes
+    if not model.is_supervised:
+        outputs = model.function.outputs
+        classes = np.arange(outputs) if outputs > 1 else np.array([-1, 1])
     write_onnx(output, model.function, classes, link, names)

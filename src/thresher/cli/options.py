@@ -265,7 +265,7 @@ def names_help(table: Names) -> str:
 
 
 def criteria_help() -> str:
-    criteria = "; ".join(", ".join(task.criteria) for task in TASKS.values())
+    criteria = "; ".join(", ".join(task.criteria) for task in TASKS.values() if task.criteria)
     return f"What makes a setting better: {criteria}."
 
 

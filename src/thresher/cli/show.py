@@ -182,7 +182,7 @@ def describe_target(target: Any) -> str:
     return escape(f"{len(target.classes)} classes: {listed}{none}")
 
 
-_SHARES = ("error", "class_error", "false_alarms", "detection")
+_SHARES = ("error", "class_error", "false_alarms", "detection", "outliers")
 
 
 def metrics_table(metrics: dict[str, Any], title: str) -> Group:
@@ -195,7 +195,7 @@ def metrics_table(metrics: dict[str, Any], title: str) -> Group:
         "log_loss": "log loss", "f1": "F1",
         "rmse": "RMSE", "mae": "mean absolute error", "r2": "R2", "silhouette": "silhouette",
         "distance": "mean squared distance", "vi": "variation of information", "rand": "Rand index",
-        "ari": "adjusted Rand index",
+        "ari": "adjusted Rand index", "outliers": "unlike the others",
     }  # fmt: skip
     for key, label in names.items():
         value = metrics.get(key)

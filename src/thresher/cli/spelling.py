@@ -6,10 +6,11 @@ import re
 
 __all__ = ["as_options"]
 
-_OPTIONS = "alpha|calibrate|encoding|format|holdout|learner|loss|memory|n_features|on_bad_rows"
-_OPTIONS += "|model|passes|penalty|solver|target|task|weight|criterion|search|study|tune|cv"
+_OPTIONS = "alpha|calibrate|encoding|format|holdout|learner|loss|n_features|on_bad_rows"
+_OPTIONS += "|model|passes|penalty|solver|shards|target|task|weight|criterion|search|study|tune|cv"
 _RENAMED = {"cv": "folds"}
 _ASSIGNED = re.compile(rf"\b({_OPTIONS})=(?:'([^']*)'|([\w.]+))")
+_SET = re.compile(r"(?<!--set )(?<!\S)memory=")  # of a learner: --memory is about rows
 _TYPED = re.compile(r"types=\{'([^']*)': '([^']*)'\}")
 _TERMS = re.compile(r"pass it, load_model\(path, terms=\[[^\]]*\]\)")
 
@@ -23,4 +24,5 @@ def as_options(message: str) -> str:
 
     message = _TYPED.sub(r"--type \1=\2", message)
     message = _TERMS.sub("name the file that defines it with --plugin", message)
+    message = _SET.sub("--set memory=", message)
     return _ASSIGNED.sub(option, message).replace("n_features= says", "--n-features says")

@@ -123,7 +123,7 @@ class DataSet:
         lines or bad rows the numbers of the first rows are too large: whoever has read a shard
         knows (:func:`renumbered`).
         """
-        parts = self.source.parts(n, tally_all)
+        parts = self.source.anchored().parts(n, tally_all)
         shards = [replace(self, source=part.source, bad=BadRows(self.bad.policy)) for part in parts]
         return renumbered(shards, [part.rows for part in parts])
 

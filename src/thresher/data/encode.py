@@ -75,6 +75,7 @@ class _Layout(NamedTuple):
     fills: np.ndarray
     levels: np.ndarray  # categories, or hashes
     flags: np.ndarray  # feature for "missing", -1 without
+    powers: np.ndarray
 
 
 class Encoder:
@@ -85,7 +86,7 @@ class Encoder:
     runs Python code, a user's ``gc.callbacks`` or ``__del__``, in the middle of it.
     """
 
-    __slots__ = ("_boolean", "_identity", "_layout", "_strict", "bad", "schema")
+    __slots__ = ("_boolean", "_identity", "_layout", "_powers", "_strict", "bad", "schema")
 
     def __init__(self, schema: Schema, bad: BadRows):
         self.schema, self.bad = schema, bad
@@ -93,7 +94,8 @@ class Encoder:
         columns = schema.features
         self._strict = [k for k, c in enumerate(columns) if c.missing == "error"]
         self._boolean = [k for k, c in enumerate(columns) if c.kind == "boolean"]
-        plain = all(c.kind in ("number", "boolean", "date") and not c.flag for c in columns)
+        self._powers = [k for k, c in enumerate(columns) if c.powers > 1]
+        plain = all(c.kind in ("number", "boolean", "date") and c.width == 1 for c in columns)
         self._identity = plain and schema.layout == "dense"
 
     def reporting_to(self, bad: BadRows) -> Encoder:
@@ -139,6 +141,14 @@ class Encoder:
                 shown = raw.origin.shown(int(i), column.name)
                 problem = f"{shown} is neither of {'/'.join(column.values)}"
                 self._refuse(i, good, raw.origin, column.name, problem)
+        for k in self._powers:
+            column = self.schema.features[k]
+            with np.errstate(over="ignore", invalid="ignore"):
+                beyond = np.isinf((raw.values[:, k] - column.fill) ** column.powers)
+            for i in np.flatnonzero(beyond & good):
+                away = f"{raw.values[i, k]:g} is too far from {column.fill:g}, the usual value,"
+                problem = f"{away} for a power of {column.powers}"
+                self._refuse(int(i), good, raw.origin, column.name, problem)
         y, good = self._coded(raw.target, good, raw.origin)
         good = self._weighted(raw.weight, good, raw.origin)
         if good.all():
@@ -233,6 +243,7 @@ def _layout(schema: Schema) -> _Layout:
         np.array([_levels(c) for c in columns], dtype=np.int64),
         np.array([o + c.width - 1 if c.flag else -1 for o, c in zip(offsets, columns, strict=True)],
                  dtype=np.int64),
+        np.array([c.powers for c in columns], dtype=np.int64),
     )  # fmt: skip
 
 
@@ -257,18 +268,22 @@ def _place(value, kind, offset, fill, levels, flag):
 
 
 @njit(cache=True, nogil=True)
-def _fill_dense(raw, kinds, offsets, fills, levels, flags, out):
+def _fill_dense(raw, kinds, offsets, fills, levels, flags, powers, out):
     for i in range(raw.shape[0]):
         for k in range(raw.shape[1]):
             j, x, missing = _place(raw[i, k], kinds[k], offsets[k], fills[k], levels[k], flags[k])
             if j >= 0:
                 out[i, j] = x
+            power = away = x - fills[k]
+            for p in range(1, powers[k]):
+                power *= away
+                out[i, j + p] = power
             if missing:
                 out[i, flags[k]] = 1.0
 
 
 @njit(cache=True, nogil=True)
-def _fill_sparse(raw, kinds, offsets, fills, levels, flags, data, indices, indptr):
+def _fill_sparse(raw, kinds, offsets, fills, levels, flags, powers, data, indices, indptr):
     """Non-zeros only, in ascending order of the features."""
     size = 0
     for i in range(raw.shape[0]):
@@ -277,6 +292,12 @@ def _fill_sparse(raw, kinds, offsets, fills, levels, flags, data, indices, indpt
             if j >= 0 and x != 0.0:
                 data[size], indices[size] = x, j
                 size += 1
+            power = away = x - fills[k]
+            for p in range(1, powers[k]):
+                power *= away
+                if power != 0.0:
+                    data[size], indices[size] = power, j + p
+                    size += 1
             if missing:
                 data[size], indices[size] = 1.0, flags[k]
                 size += 1
@@ -285,8 +306,9 @@ def _fill_sparse(raw, kinds, offsets, fills, levels, flags, data, indices, indpt
 
 
 def _sparse(raw: np.ndarray, layout: _Layout) -> Sparse:
-    n, k = raw.shape
-    most = n * (k + int(np.count_nonzero((layout.flags >= 0) & (layout.kinds == _NUMBER))))
+    n = raw.shape[0]
+    flagged = int(np.count_nonzero((layout.flags >= 0) & (layout.kinds == _NUMBER)))
+    most = n * (flagged + int(layout.powers.sum()))
     data, indices = np.empty(most), np.empty(most, dtype=np.int32)
     indptr = np.zeros(n + 1, dtype=np.int32)
     size = _fill_sparse(raw, *layout, data, indices, indptr)

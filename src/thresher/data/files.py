@@ -19,8 +19,8 @@ from thresher.data._bytes import after_newline, count, survey
 from thresher.data.errors import DataError
 from thresher.data.pipes import is_pipe, local, spooled
 
-__all__ = ["STDIN", "Span", "TextBlock", "expand", "is_seekable_text", "open_bytes", "open_remote",
-           "stamp", "suffix", "text_blocks"]  # fmt: skip
+__all__ = ["STDIN", "Span", "TextBlock", "anchor", "expand", "is_seekable_text", "open_bytes",
+           "open_remote", "stamp", "suffix", "text_blocks"]  # fmt: skip
 
 STDIN = "-"
 BLOCK_BYTES = 4 << 20
@@ -121,6 +121,12 @@ def suffix(path: str) -> str:
 def _bare(path: str) -> str:
     """Without the query of a URL."""
     return path.split("?")[0] if "://" in path else path
+
+
+def anchor(path: str) -> str:
+    """The name of a file that does not depend on the folder that a process works in."""
+    fixed = path == STDIN or "://" in path or local(path) is not path
+    return path if fixed else os.path.abspath(path)
 
 
 def stamp(path: str) -> tuple[str, int, int] | None:

@@ -138,6 +138,9 @@ def _column(name: str, array: pa.Array, wishes: Wishes, nulls: Sequence[str], fi
     if kind in ("number", "date", "boolean"):
         values = _spellings(name, array, file) if kind == "boolean" else ()
         base = replace(base, values=values, flag=flag and array.null_count > 0)
+        if bits is not None:  # powers are of the difference to what is usual
+            usual = replace(base, missing="mean") if base.missing == "error" else base
+            return replace(base, powers=bits, fill=typical(raw_column(array, base, nulls), usual))
         return replace(base, fill=typical(raw_column(array, base, nulls), base))
     if kind == "hashed" or (wishes.hash_bits is not None and wish is None):
         base = replace(base, kind="hashed", bits=bits or wishes.hash_bits or 18, flag=flag)

@@ -82,6 +82,7 @@ def open_data(
         Columns to leave out.
     types : dict or None, default=None
         What columns are: ``{"zip": "category", "city": "hashed:18", "day": "date"}``;
+        "powers:3" gives a number its square and cube, of the difference to its mean,
         "category:1000" keeps up to 1000 values apart, "category:all" those of all rows, which are
         looked for in the whole file.
     task : {"classification", "regression", "novelty"} or None, default=None

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 from numba import njit
@@ -34,7 +34,7 @@ from thresher.data.batch import Batch, Sparse
 from thresher.data.dataset import DataSet, window_rows
 from thresher.data.encode import Encoder
 from thresher.data.errors import DataError
-from thresher.data.files import expand, stamp
+from thresher.data.files import anchor, expand, stamp
 from thresher.data.pipes import local
 from thresher.data.schema import Schema
 from thresher.data.source import Part, Source
@@ -108,6 +108,11 @@ class RowsFile(Source):
                 yield Batch(block.matrix, y, block.weight if schema.weight else None)
             if left or place != end:
                 raise self._corrupt()
+
+    def anchored(self) -> Self:
+        anchored = copy(self)
+        anchored.path = anchor(self.path)
+        return anchored
 
     def parts(self, n: int, tally_all: TallyAll) -> list[Part]:
         places, rows = [self._start], []
@@ -280,24 +285,31 @@ def _are_codes(y, n):
     return fine
 
 
-def write_rows(dataset: DataSet, path: str | os.PathLike[str], progress: Any = None) -> int:
-    """Write all rows of a data set; returns their number.  The file appears when it is complete."""
+def write_rows(
+    dataset: DataSet, path: str | os.PathLike[str], progress: Any = None,
+    block_rows: int | None = None,
+) -> int:  # fmt: skip
+    """Write all rows of a data set; returns their number.  The file appears when it is complete.
+
+    A block has ``block_rows`` at most; None: as many as training takes at a time.
+    """
     try:
         with atomic_file(path) as file:
-            return _write(dataset, file, progress)
+            return _write(dataset, file, progress, block_rows)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else error
         raise DataError(f"{path} cannot be written: {reason}") from None
 
 
-def _write(dataset: DataSet, file: IO[bytes], progress: Any) -> int:
+def _write(dataset: DataSet, file: IO[bytes], progress: Any, block_rows: int | None) -> int:
     header = {"schema": dataset.schema.to_json(), "made_from": dataset.source.stamps()}
     text = json.dumps(header).encode()
     text += b" " * (_whole(_PREFIX.size + len(text)) - _PREFIX.size - len(text))
     file.write(_PREFIX.pack(_MAGIC, len(text)) + text)
     rows = 0
     # Blocks are what training takes at a time: they need not be put together when read.
-    for batch in dataset.chunks(rows=window_rows(dataset.schema.row_bytes)):
+    window = window_rows(dataset.schema.row_bytes)
+    for batch in dataset.chunks(rows=min(window, block_rows or window)):
         matrix: Any = batch.rows
         sparse = hasattr(matrix, "indptr")
         arrays = [matrix.indptr, matrix.indices, matrix.data] if sparse else [matrix.X]
@@ -315,14 +327,18 @@ def _write(dataset: DataSet, file: IO[bytes], progress: Any) -> int:
 
 
 @contextmanager
-def on_disk(dataset: DataSet) -> Iterator[DataSet]:
-    """The same data set where other processes can read it: what is in memory goes to a file."""
+def on_disk(dataset: DataSet, shards: int | None = None) -> Iterator[DataSet]:
+    """The same data set where other processes can read it: what is in memory goes to a file.
+
+    It can be cut into so many ``shards``, which are blocks of the file.
+    """
     if dataset.source.is_shared:
         yield dataset
         return
     with TemporaryDirectory(prefix="thresher-") as folder:
         path = os.path.join(folder, f"memory{SUFFIX}")
-        write_rows(dataset, path)
+        most = None if shards is None or not dataset.n_rows else -(-dataset.n_rows // shards)
+        write_rows(dataset, path, block_rows=most)
         found = replace(dataset, source=RowsFile(path))
         found.source.name = dataset.name
         yield found

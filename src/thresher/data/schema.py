@@ -4,7 +4,8 @@ It is read off a sample once, shown to the user, saved with the model and applie
 Features are numbered column by column:
 
 =========  ==================================================================================
-number     its value, a missing one replaced by the mean; then one 0/1 feature "missing" if the
+number     its value, a missing one replaced by the mean; with ``powers`` also those of its
+           difference to the mean, from the square on; then one 0/1 feature "missing" if the
            sample had missing values and the policy is "mean"
 boolean    0 or 1, treated as a number; capitals do not matter
 date       days since 1970-01-01, treated as a number
@@ -30,6 +31,7 @@ __all__ = ["KINDS", "MISSING", "NULLS", "Column", "Schema", "Target", "unique_na
 KINDS = ("number", "boolean", "date", "category", "hashed", "ignored")
 MISSING = ("mean", "most_frequent", "error")
 MOST_BITS = 26
+MOST_POWERS = 9
 MOST_FEATURES = 2**31 - 1  # indices are 32 bits
 #: what a missing value looks like in text
 NULLS = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
@@ -55,6 +57,8 @@ class Column:
         Takes the place of a missing number, or is the position of the most frequent category.
     note : str, default=""
         A remark for people.
+    powers : int, default=1
+        Of a number: it has the features x, (x - fill)^2, ... up to this power.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Column:
     flag: bool = False  # has a feature of its own for "missing"
     fill: float = 0.0
     note: str = ""
+    powers: int = 1
 
     @property
     def width(self) -> int:
@@ -79,7 +84,7 @@ class Column:
             return len(self.values) + 1 + self.flag
         if self.kind == "hashed":
             return 2**self.bits + self.flag
-        return 0 if self.kind == "ignored" else 1 + self.flag
+        return 0 if self.kind == "ignored" else self.powers + self.flag
 
     def spellings(self) -> list[str]:
         """All ways to write the values, round after round: place modulo len(values) is the code."""
@@ -99,7 +104,11 @@ class Column:
             return [*named, f"{self.name}=(other)", *missing]
         if self.kind == "hashed":
             return [f"{self.name}#{k}" for k in range(2**self.bits)] + missing
-        return [] if self.kind == "ignored" else [self.name, *missing]
+        if self.kind == "ignored":
+            return []
+        centred = f"({self.name} {'-' if self.fill >= 0.0 else '+'} {abs(self.fill):.6g})"
+        powers = [f"{centred}^{k}" for k in range(2, self.powers + 1)]
+        return [self.name, *powers, *missing]
 
     def describe(self) -> str:
         """What it is taken as, in a few words."""
@@ -110,6 +119,8 @@ class Column:
             text += f", {self.bits} bits"
         elif self.kind == "boolean":
             text += f" ({'/'.join(self.values)})" if self.values else ""
+        elif self.powers > 1:
+            text += f", powers up to {self.powers}"
         if self.flag and self.kind not in (
             "category",
             "hashed",
@@ -287,6 +298,7 @@ def _column(document: dict[str, Any]) -> Column:
     if column.kind not in KINDS or column.missing not in MISSING:
         raise ValueError(f"column {name!r} has kind {column.kind!r}, {column.missing!r}")
     _whole(column.bits, 1 if column.kind == "hashed" else 0, MOST_BITS, f"bits of {name!r}")
+    _whole(column.powers, 1, MOST_POWERS if column.kind == "number" else 1, f"powers of {name!r}")
     if not isinstance(column.flag, bool):
         raise ValueError(f"column {name!r} has flag {column.flag!r}")
     if column.kind == "boolean" and len(column.values) != 2:

@@ -11,7 +11,7 @@ from thresher.data.background import in_order
 from thresher.data.batch import Batch
 from thresher.data.encode import Encoder
 from thresher.data.errors import BadRows, DataError
-from thresher.data.files import STDIN, Span, expand, stamp
+from thresher.data.files import STDIN, Span, anchor, expand, stamp
 from thresher.data.infer import by_name, distinct_words, null_words
 from thresher.data.schema import Schema
 from thresher.data.spans import TallyAll, joined, shares
@@ -59,6 +59,10 @@ class Source:
         for blocks, bad in in_order(texts, work):
             encoder.bad.merge(bad)
             yield from blocks
+
+    def anchored(self) -> Self:
+        """The same source by names that hold in processes that work in another folder."""
+        return self
 
     def parts(self, n: int, tally_all: TallyAll) -> list[Part]:
         """At most ``n`` sources that together have the rows of this one, in order.
@@ -109,6 +113,13 @@ class Files:
 
     def stamps(self) -> list[Any]:
         return [stamp(path) for path in self.paths]
+
+    def anchored(self) -> Self:
+        anchored = copy(self)
+        anchored.paths = [anchor(path) for path in self.paths]
+        if self.spans is not None:
+            anchored.spans = [span._replace(path=anchor(span.path)) for span in self.spans]
+        return anchored
 
     def read_spans(self) -> Sequence[Span]:
         return [Span(path) for path in self.paths] if self.spans is None else self.spans

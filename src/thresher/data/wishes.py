@@ -6,7 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from thresher.data.schema import KINDS, MISSING, MOST_BITS, MOST_FEATURES, NULLS
+from thresher.data.schema import (
+    KINDS,
+    MISSING,
+    MOST_BITS,
+    MOST_FEATURES,
+    MOST_POWERS,
+    NULLS,
+)
 from thresher.registry import TASKS
 
 __all__ = ["WHOLE", "Wishes"]
@@ -19,8 +26,9 @@ WHOLE = "category:all"
 class Wishes:
     """What the user says about the data; everything left out is read off the sample.
 
-    ``types`` maps column names to kinds (or "hashed:18" for 2^18 features).  ``listed``: all values
-    of columns that are "category:all", once somebody has looked for them.
+    ``types`` maps column names to kinds (or "hashed:18" for 2^18 features, "powers:3" for a number
+    with its square and cube).  ``listed``: all values of columns that are "category:all", once
+    somebody has looked for them.
     """
 
     target: str | int | None = None
@@ -55,18 +63,26 @@ class Wishes:
             raise ValueError(f"max_categories must be at least 1, got {self.max_categories}")
 
     def kind_of(self, name: str) -> tuple[str | None, int | None]:
+        """The kind that was asked for, and its number: bits, most values, or the highest power."""
         wish = (self.types or {}).get(name)
         if wish is None:
             return None, None
         if wish == WHOLE:
             return "category", MOST_FEATURES
         kind, _, bits = wish.partition(":")
+        if kind == "powers":
+            if not bits.isdigit() or not 1 <= int(bits) <= MOST_POWERS:
+                raise ValueError(
+                    f"column {name!r}: powers:3 is a number with its square and cube; the highest "
+                    f"power lies in 1 .. {MOST_POWERS}, got {wish!r}"
+                )
+            return "number", int(bits)
         numbered = kind in ("hashed", "category") and bits.isdigit()
         if kind not in KINDS or (bits and not numbered):
             raise ValueError(
                 f"column {name!r}: unknown type {wish!r}, choose one of {', '.join(KINDS)} "
                 "(hashed:18 for 2^18 features, category:1000 for up to 1000 values, category:all "
-                "for all of the file)"
+                "for all of the file, powers:3 for a number with its powers)"
             )
         if kind == "hashed" and bits and not 1 <= int(bits) <= MOST_BITS:
             raise ValueError(f"column {name!r}: hashing takes 1 .. 26 bits, got {bits}")

@@ -45,8 +45,9 @@ def engine_for(cluster: Any) -> Iterator[Engine]:
         with local_client(cluster) as client:
             yield DaskEngine(client)
     elif hasattr(cluster, "submit") and hasattr(cluster, "scheduler_info"):
+        engine = DaskEngine(cluster)
         with cluster.as_current():
-            yield DaskEngine(cluster)
+            yield engine
     else:
         raise TypeError(
             "cluster must be a number of workers, a scheduler's address such as "

@@ -1,8 +1,9 @@
 """Tasks as futures of Dask: on local processes, or on a cluster that is there already.
 
-What all tasks share travels as an argument of each: data that is scattered to workers is lost with
-the worker that holds it.  Nothing is pinned to a worker, and no task starts others.  A task whose
-worker dies is run again on another one, up to three times.
+What all tasks share travels as an argument of each, or, where it is large, as the answer of a task:
+data that is scattered to workers is lost with the worker that holds it, an answer is made again.
+Nothing is pinned to a worker, and no task starts others.  A task whose worker dies is run again on
+another one, up to three times.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import platform
 import time
 import uuid
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
@@ -28,7 +29,7 @@ from thresher.engines.base import EngineError, R, Task
 try:
     import cloudpickle
     from dask import config
-    from distributed import Client, Future, LocalCluster, Security
+    from distributed import Client, Future, LocalCluster, Security, wait
     from distributed.client import FutureCancelledError, FuturesCancelledError
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
@@ -40,9 +41,11 @@ except ModuleNotFoundError:
 __all__ = ["DaskEngine", "connected", "local_client"]
 
 _RETRIES = 3
+_LARGE = 1 << 20  # bytes that are not sent with every task
 _PATIENCE = "15s"  # for a scheduler to answer
 _RESTART = 10.0  # seconds for a worker to take the place of one that died
 _GLANCE, _ALONE = 5.0, 60.0  # seconds between looks at whether there are workers, and without any
+_DESERTED = "all workers have gone, and none has come back"
 # Dask has workers give freed memory back at once, and Linux would hand out every block of rows
 # anew, page by page: half of the time of reading.  None: as in any other process.
 _LOCAL = {
@@ -63,6 +66,8 @@ class DaskEngine:
 
     def __init__(self, client: Client):
         self.client = client
+        if client.status in ("closing", "closed"):
+            raise EngineError("the client of the workers is closed: make a new one")
         _check_versions(client)
         # While this process looks at the data; the futures are kept, or they would be cancelled.
         self._waking = [client.submit(_wake_up, pure=False) for _ in range(self.width)]
@@ -74,8 +79,11 @@ class DaskEngine:
     def run(self, task: Task[R], recipes: Sequence[Any], shared: Any) -> Iterator[tuple[int, R]]:
         """Answers as they are ready; a key for each call, since equal calls may differ in files."""
         call = f"{getattr(task, '__name__', 'task')}-{uuid.uuid4().hex}"
-        packed, futures = cloudpickle.dumps((task, shared)), {}
+        packed: Any = cloudpickle.dumps((task, shared))
+        futures: dict[Any, int] = {}
         try:
+            if len(packed) > _LARGE:
+                packed = self._everywhere(packed, f"shared-{call}")
             for k, recipe in enumerate(recipes):
                 future = self.client.submit(
                     _call, packed, *_packed(recipe), key=f"{call}-{k}", retries=_RETRIES, pure=False
@@ -96,7 +104,16 @@ class DaskEngine:
             ) from None
         finally:
             with suppress(Exception):  # nobody may be there to hear it
-                self.client.cancel(list(futures))
+                self.client.cancel([*futures, *([packed] if isinstance(packed, Future) else [])])
+
+    def _everywhere(self, packed: bytes, key: str) -> Future:
+        """What all tasks share, on every worker: tasks go where their arguments are."""
+        with config.set({"distributed.admin.large-graph-warning-threshold": len(packed) + _LARGE}):
+            held = self.client.submit(_itself, packed, key=key, retries=_RETRIES, pure=False)
+        self._patiently(lambda patience: wait(held, timeout=patience))
+        with suppress(*_LOST):  # a worker that has just died needs no copy
+            self.client.replicate(held)
+        return held
 
     def _answers(self, futures: dict[Any, int]) -> Iterator[tuple[int, Any]]:
         """Of futures as they are ready; a scheduler without workers would wait for ever."""
@@ -108,16 +125,43 @@ class DaskEngine:
             try:
                 future = ready.get(timeout=_GLANCE)
             except Empty:
-                if self.client.status in ("closing", "closed"):  # it has tried for long enough
-                    raise EngineError("the scheduler has gone, and has not come back") from None
-                if _workers(self.client):
+                if self._has_workers():
                     seen = time.monotonic()
                 elif time.monotonic() - seen > _ALONE:
-                    raise EngineError("all workers have gone, and none has come back") from None
+                    raise EngineError(_DESERTED) from None
                 continue
-            yield futures[future], future.result()
+            yield futures[future], self._fetched(future)
             future.release()
             left -= 1
+
+    def _fetched(self, future: Future) -> Any:
+        """An answer that is there; whoever holds it may die first, and then it is made again."""
+
+        def fetch(patience: float) -> Any:
+            try:
+                return future.result(timeout=patience)
+            except TimeoutError as error:
+                if future.status == "error":
+                    raise EngineError(f"a task ran out of its own time: {error}") from None
+                raise
+
+        return self._patiently(fetch)
+
+    def _patiently(self, ask: Callable[[float], Any]) -> Any:
+        """What ``ask`` says within so many seconds, or later as long as there are workers."""
+        patience = _ALONE
+        while True:
+            try:
+                return ask(patience)
+            except TimeoutError:
+                if not self._has_workers():
+                    raise EngineError(_DESERTED) from None
+                patience *= 2.0  # much may take its time
+
+    def _has_workers(self) -> bool:
+        if self.client.status in ("closing", "closed"):  # it has tried for long enough
+            raise EngineError("the scheduler has gone, and has not come back") from None
+        return bool(_workers(self.client))
 
     def prepare(self, task: Task[Any], recipe: Any, shared: Any) -> None:
         """On one worker of each machine; what fails here fails again where it is heard."""
@@ -135,13 +179,24 @@ class DaskEngine:
         return f"{len(_workers(self.client))} workers at {address}{shown}"
 
 
+def _itself(packed: bytes) -> bytes:
+    return packed
+
+
 def _call(packed: bytes, recipe: bytes, *held: Any) -> Any:
     """What a worker does.
 
     Unpacked here: a worker that cannot unpack the arguments of a task is lost for all others.
     """
     task, shared = cloudpickle.loads(packed)
-    return task(_Unpacker(io.BytesIO(recipe), held).load(), shared)
+    try:
+        return task(_Unpacker(io.BytesIO(recipe), held).load(), shared)
+    except Exception as error:
+        if not any(isinstance(e, FileNotFoundError) for e in (error, error.__context__)):
+            raise
+        raise type(error)(
+            f"{error} (for a worker: all machines must see the files under the same names)"
+        ) from None
 
 
 def _packed(recipe: Any) -> list[Any]:
@@ -229,11 +284,7 @@ def connected(
     address: str, ca: str | None = None, cert: str | None = None, key: str | None = None
 ) -> Iterator[Client]:
     """A scheduler that is there already, by TLS where files for it are given."""
-    security = None
-    if ca or cert or key:
-        security = Security(
-            tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True
-        )
+    security = _security(address, ca, cert, key)
     try:
         client = Client(address, timeout=_PATIENCE, security=security)
     except (OSError, ValueError) as error:
@@ -244,6 +295,23 @@ def connected(
         yield client
     finally:
         client.close()
+
+
+def _security(address: str, ca: str | None, cert: str | None, key: str | None) -> Security | None:
+    """What an encrypted connection needs; what Dask's configuration says of it counts too."""
+    files = {"--tls-ca": ca, "--tls-cert": cert, "--tls-key": key}
+    if any(files.values()) and not address.startswith("tls://"):
+        raise ValueError(f"certificates are for a scheduler at tls://..., not at {address}")
+    for option, file in files.items():
+        if file and not os.path.exists(file):
+            raise FileNotFoundError(f"{option} {file}: there is no such file")
+    if not any(files.values()):
+        if address.startswith("tls://") and not config.get("distributed.comm.tls.ca-file"):
+            raise ValueError(f"a scheduler at {address} needs {', '.join(files)}")
+        return None
+    return Security(
+        tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True
+    )
 
 
 def _workers(client: Client) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from thresher._allowed import BYTES, FLAG, INTEGER, Allowed, check_allowed, whole
 from thresher._clock import has_end, passed_on
 from thresher._interrupts import clean_interrupts
 from thresher._random import generator, shuffled
@@ -26,6 +27,7 @@ from thresher.dimensions import Int
 from thresher.estimators import input
 from thresher.estimators.feed import Feed, folded, stream_chunk
 from thresher.estimators.fronts import Front, MapFront, UnitsFront
+from thresher.estimators.met_rows import MetRows
 from thresher.estimators.nested import NestedParameters
 from thresher.estimators.progress import Held, Progress
 from thresher.functions import LinearFunction, Units
@@ -94,8 +96,11 @@ class Learner(NestedParameters):
     task: str
     #: alpha times the number of rows is what carries over to other numbers of rows
     alpha_per_row: bool = True
-    #: words that ``scale`` may be, besides True and False
-    scales: tuple[str, ...] = ()
+    #: what options may be, besides what subclasses add
+    allowed: ClassVar[dict[str, Allowed]] = {
+        "scale": FLAG, "memory": BYTES, "trace": FLAG, "early_stopping": FLAG,
+        "patience": whole(1), "max_iter": whole(1) | None, "n_jobs": INTEGER | None,
+    }  # fmt: skip
     #: attributes that tell of the fit, kept in files beside the function
     record: tuple[str, ...] = ("n_features_in_", "n_iter_", "status_", "solver_", "penalty_")
     optional_record: tuple[str, ...] = ("feature_names_in_", "group_norms_", "trace_")
@@ -114,7 +119,8 @@ class Learner(NestedParameters):
     # ------------------------------------------------------------ for subclasses
 
     def check_options(self) -> None:
-        """Refuse parameters that cannot work, before any row is looked at: here there are none."""
+        """Refuse parameters that cannot work, before any row is looked at."""
+        check_allowed(self)
 
     def set_up(self, front: Front, rows: Rows, chunk: Chunk, outputs: int, facts: Facts) -> Setup:
         """Terms, solver and plan for rows as the front gives them; ``chunk`` holds some.
@@ -163,8 +169,12 @@ class Learner(NestedParameters):
         """Who must see all rows at once, and what to use where they do not fit in memory."""
         params = self.get_params(deep=False)
         name = "solver" if "solver" in params else "algorithm"
-        exact = ", or 'summed_newton' for the optimum" if name == "solver" else ""
+        exact = f", or {self._exact_in_streams()!r} for the optimum" if name == "solver" else ""
         return f"{name}={params[name]!r}", f"{name}='auto'{exact}"
+
+    def _exact_in_streams(self) -> str:
+        """The solver that comes to the optimum of rows that do not fit in memory."""
+        return "summed_newton"
 
     def name_features(self, names: list[str] | None) -> None:
         """Be told the names of the columns, where rows come as plain arrays; most do not ask."""
@@ -213,7 +223,7 @@ class Learner(NestedParameters):
         self, rows: Rows, targets: np.ndarray | None, weight: np.ndarray | None, moments: Any = None
     ) -> Units | None:
         """Those that ``scale`` asks for; "relevance" weighs them for the targets."""
-        if not input.wants_units(self.scale, self.scales):
+        if not self.scale:
             return None
         units = self._standard_units(rows, weight, moments)
         if self.scale != "relevance":
@@ -336,6 +346,12 @@ class Learner(NestedParameters):
         )  # fmt: skip
         return progress.best(result) if progress else result
 
+    def mind_rows(self, X: Any, first: int) -> None:
+        """ValueError for rows of a file that it gives no predictions for; ``first``: their number.
+
+        Most give one for every row.
+        """
+
     # ------------------------------------------------------------ rows that come in parts
 
     def coded_rows(self, rows: Rows, targets: np.ndarray) -> tuple[Rows, np.ndarray, int]:
@@ -385,9 +401,11 @@ class Learner(NestedParameters):
         """Go once over these rows; the first call opens the feed."""
         first = not self.has_feed
         if first:
-            self._feed = self.open_feed(rows, targets, weight, outputs)
+            self._feed, self._met = self.open_feed(rows, targets, weight, outputs), MetRows()
         for chunk in self._feed.chunks(rows, targets, weight):
             self._feed.stream.update(chunk)
+        if targets.ndim == 1 and TASKS[self.task].has_target:
+            self._met.meet(rows, targets, weight)
         function, stream = self._feed.stream.function(), self._feed.stream
         status = Status.COMPLETED
         if not (function.is_finite() and stream.is_sound()):
@@ -399,8 +417,21 @@ class Learner(NestedParameters):
             function, status = stream.nothing(), Status.DIVERGED
         elif not function.size:
             input.refuse_huge(chunk)
-        result = Result(function, status, 1, stream)
-        self._keep([result], None, self._feed.front, self._feed.offset)
+        self._keep_met(Result(function, status, 1, stream))
+
+    def _keep_met(self, result: Result) -> None:
+        """What ``partial_fit`` has learned so far, judged now and then by rows that it has met."""
+        met, feed = self._met, self._feed
+        due = met.is_due and result.status not in _FINAL
+        if due:
+            function = feed.folded(result.function)
+            own = None if feed.offset else result.function
+            judges = met.taken()
+            met.status = self.judged(result.status, feed.stream, judges, function, feed.front, own)
+            result = replace(result, status=met.status)
+        self._keep([result], None, feed.front, feed.offset)
+        if not due and result.status not in _FINAL:
+            self.status_ = met.status  # said already
 
     @property
     def has_feed(self) -> bool:
@@ -410,7 +441,7 @@ class Learner(NestedParameters):
     # ------------------------------------------------------------ what is kept
 
     def _forget(self) -> None:
-        for name in ("_feed", "calibrator_", "group_norms_", "trace_", "loo_error_"):
+        for name in ("_feed", "_met", "calibrator_", "group_norms_", "trace_", "loo_error_"):
             self.__dict__.pop(name, None)
 
     def _keep(

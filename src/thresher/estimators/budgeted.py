@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._allowed import FLAG, POSITIVE, UNLIMITED, OneOf, whole
 from thresher._rows import Rows
 from thresher._seed import seed_from
 from thresher.data.moments import Moments
@@ -34,7 +35,11 @@ _MOST_VECTORS = 2000  # in a race
 class BudgetedModel(Learner):
     """What the two share: parameters, and the problem they stand for."""
 
-    scales = ("relevance",)
+    allowed = {
+        "alpha": POSITIVE | None, "gamma": POSITIVE | None, "budget": whole(1),
+        "max_iter": whole(1), "order": OneOf("shuffle", "sequential"), "fit_intercept": FLAG,
+        "eta0": UNLIMITED | None, "average": FLAG, "scale": FLAG | "relevance",
+    }  # fmt: skip
     support_vectors_ = view("vectors", "In the units of ``shift_`` and ``scale_``.")
     dual_coef_ = view("coef", "Coefficients of the support vectors, (outputs, support vectors).")
     intercept_ = view("intercept", "One per output.")
@@ -94,14 +99,7 @@ class BudgetedModel(Learner):
         return Hinge()
 
     def check_options(self) -> None:
-        for name in ("alpha", "gamma"):
-            value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value > 0.0):
-                raise ValueError(f"{name} must be positive and finite (or None), got {value}")
-        if self.max_iter < 1:
-            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
-        if self.order not in ("shuffle", "sequential"):
-            raise ValueError(f"order={self.order!r} is unknown: use shuffle or sequential")
+        super().check_options()
         if self.gamma is not None and isinstance(self.kernel, Kernel):
             raise ValueError(
                 f"gamma={self.gamma} is for kernels given by name; "

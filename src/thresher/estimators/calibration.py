@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from thresher.solvers import Newton, Problem, driver
 __all__ = ["KINDS", "METHODS", "calibrate"]
 
 METHODS = ("sigmoid", "isotonic")
+_SAME = 1e-12  # of the largest score: a spread of rounding errors
 
 
 #: what a calibrator may be
@@ -108,11 +110,15 @@ def _platt(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> Sigm
     """
     ups, downs = float(weight[positive].sum()), float(weight[~positive].sum())
     target = np.where(positive, (ups + 1.0) / (ups + 2.0), 1.0 / (downs + 2.0))
-    spread = float(np.std(scores)) or 1.0
-    X = np.ascontiguousarray(np.concatenate([scores, scores])[:, None] / spread)
+    centre, spread = float(np.mean(scores)), float(np.std(scores))
+    if spread <= _SAME * float(np.max(np.abs(scores))):
+        spread = math.inf  # all rows have one score: it says nothing
+    own = (scores - centre) / spread
+    X = np.concatenate([own, own])[:, None]
     y = np.repeat([1.0, -1.0], scores.size)
     both = np.concatenate([weight * target, weight * (1.0 - target)])
     problem = Problem(Logistic(), L2(1e-10), 1, tol=1e-10)
     chunk = driver.whole(Dense(X), y, both)
     result = driver.learn(Newton(), problem, chunk, driver.Plan(passes=100))
-    return Sigmoid(float(result.coef[0]) / spread, float(result.intercept))
+    slope = float(result.coef[0]) / spread
+    return Sigmoid(slope, float(result.intercept) - slope * centre)

@@ -75,6 +75,8 @@ class Classifier(ClassifierMixin, Learner):
         self.take_labels(classes)
         targets, outputs = self.coded(codes)
         weighted = self.class_weighted(codes, weight)
+        if weighted is not weight:
+            self.check_codes(codes, classes, weighted)
         rows, held = input.to_rows(X), None
         if self.early_stopping:
             rows, targets, weighted, held = held_out(self, X, targets, weighted, codes)
@@ -186,6 +188,7 @@ class Classifier(ClassifierMixin, Learner):
             )
             factors = np.ones(self.outcomes_.size)
             factors[present] = given
+        check_factors(factors, self.outcomes_)
         return factors[codes] * (1.0 if weight is None else weight)
 
     # ------------------------------------------------------------ use
@@ -298,6 +301,17 @@ def _check_several(codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | 
         raise ValueError(
             "classification needs at least two classes, but the rows of positive weight hold "
             + (f"one class: {found[0]!r}" if found else "none")
+        )
+
+
+def check_factors(factors: np.ndarray, classes: np.ndarray) -> None:
+    """ValueError for class weights that are no weights."""
+    wrong = np.flatnonzero(~(np.isfinite(factors) & (factors >= 0.0)))
+    if wrong.size:
+        label, factor = classes[wrong[0]], factors[wrong[0]]
+        raise ValueError(
+            f"class_weight of {np.asarray(label).item()!r} must be a number of at least 0, got "
+            f"{factor:g}"
         )
 
 

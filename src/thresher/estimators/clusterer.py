@@ -9,6 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._allowed import whole
 from thresher._interrupts import clean_interrupts
 from thresher.dimensions import Int
 from thresher.estimators import input
@@ -31,6 +32,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin,
     task = "clustering"
     alpha_per_row = False  # means do not grow with the rows
     optional_record = (*Learner.optional_record, "inertia_")
+    allowed = {"n_clusters": whole(1)}
     order = "shuffle"
     n_clusters: int
     alpha: float
@@ -152,15 +154,6 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin,
         """The number of clusters; by default as many as rows may fill, 20 at most."""
         rows = 40 if X is None else X.shape[0]
         return {"n_clusters": Int(2, max(3, min(20, rows // 2)))}
-
-    def check_clusters(self) -> None:
-        """ValueError for a number of clusters that is none."""
-        whole = isinstance(self.n_clusters, int | np.integer) and not isinstance(
-            self.n_clusters, bool
-        )
-        if not whole or self.n_clusters < 1:
-            raise ValueError(f"n_clusters must be a whole number of at least 1, got "
-                             f"{self.n_clusters!r}")  # fmt: skip
 
     @property
     def _n_features_out(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._allowed import OPEN_SHARE, POSITIVE, OneOf
 from thresher.dimensions import Float
 from thresher.estimators import input
 from thresher.estimators.classifier import Classifier
@@ -58,7 +59,7 @@ class ConfidenceClassifier(Classifier, ConfidenceModel):
         Variances of the weights before any row.  None: all the same in the units of ``scale``, and
         such that the score of a usual row has the variance one.
     combine : {"product", "divergence", "average"} or None, default=None
-        How beliefs of shards are merged.  None: "product", for low rank "average".
+        How beliefs of shards are merged.  None: "product", for CW and low rank "average".
     max_iter : int or None, default=None
         Passes over the data (``fit``).  None: 10.
     fit_intercept : bool, default=True
@@ -119,6 +120,8 @@ class ConfidenceClassifier(Classifier, ConfidenceModel):
     True
     """
 
+    allowed = {"method": OneOf(*_METHODS), "confidence": OPEN_SHARE, "C": POSITIVE}
+
     def __init__(
         self,
         method: str = "arow",
@@ -159,12 +162,6 @@ class ConfidenceClassifier(Classifier, ConfidenceModel):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
-
-    def check_options(self) -> None:
-        if self.method not in _METHODS:
-            known = ", ".join(map(repr, _METHODS))
-            raise ValueError(f"method must be one of {known}, got {self.method!r}")
-        super().check_options()
 
     def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
         return {

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._allowed import FLAG, POSITIVE, OneOf, whole
 from thresher._rows import Rows
 from thresher._seed import seed_from
 from thresher.dimensions import Float
@@ -24,7 +25,7 @@ from thresher.solvers.confidence import COMBINATIONS, Confidence, usual_row
 from thresher.solvers.confidence_diagonal import DiagonalConfidence
 from thresher.solvers.confidence_full import FullConfidence
 from thresher.solvers.confidence_low_rank import LowRankConfidence
-from thresher.solvers.confidence_rules import Rule
+from thresher.solvers.confidence_rules import CW, Rule
 from thresher.solvers.stream import Facts
 
 __all__ = ["ConfidenceModel"]
@@ -36,7 +37,11 @@ _MOST_FULL = 200  # features up to which a matrix of their covariances is no bur
 class ConfidenceModel(Learner):
     """What the two share: parameters, and the problem they stand for."""
 
-    scales = ("auto",)
+    allowed = {
+        "covariance": OneOf(*_COVARIANCES), "rank": whole(1), "r": POSITIVE,
+        "combine": OneOf(None, *COMBINATIONS), "fit_intercept": FLAG,
+        "order": OneOf(*driver.ORDERS), "scale": FLAG | "auto",
+    }  # fmt: skip
     alpha_per_row = False  # there is none: the prior is given by itself
     coef_ = view("coef", "Means of the weights, (outputs, features).")
     intercept_ = view("intercept", "One per output.")
@@ -98,15 +103,6 @@ class ConfidenceModel(Learner):
 
     def check_options(self) -> None:
         super().check_options()
-        for name, choices in (
-            ("covariance", _COVARIANCES), ("order", driver.ORDERS),
-            ("combine", (None, *COMBINATIONS)),
-        ):  # fmt: skip
-            if getattr(self, name) not in choices:
-                known = ", ".join(repr(choice) for choice in choices)
-                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
-        if self.max_iter is not None and self.max_iter < 1:
-            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
         if self.prior_variance is not None:
             given = np.asarray(self.prior_variance, dtype=np.float64)
             if given.ndim > 1 or not np.all((given > 0.0) & np.isfinite(given)):
@@ -142,6 +138,8 @@ class ConfidenceModel(Learner):
         }  # fmt: skip
         if self.combine is not None:
             known["combine"] = self.combine
+        elif isinstance(rule, CW):  # certain of what rows say that other shards' contradict
+            known["combine"] = "average"
         if self.covariance == "low_rank":
             return LowRankConfidence(**known, rank=self.rank)
         small = self.covariance == "auto" and d <= _MOST_FULL

@@ -73,6 +73,7 @@ class ExactFit(Learner):
             X, targets, weight = X[kept], targets[kept], weight[kept]
         input.refuse_far_rows(X)
         targets = targets.astype(np.float64)
+        input.refuse_far_targets(targets)
         C, tol = self._numbers(targets, weight)
         with np.errstate(over="ignore", invalid="ignore"):
             function, fitted, solver = self.learned_from(X, targets, weight, C, kept, tol, outputs)

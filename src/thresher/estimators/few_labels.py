@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._allowed import NOT_NEGATIVE, POSITIVE, OneOf, number, whole
 from thresher._interrupts import clean_interrupts
 from thresher._rows import Rows
 from thresher._scores import best_class
@@ -30,10 +31,12 @@ from thresher.estimators.spaces import kernel_dimensions
 from thresher.estimators.support_fit import Watch
 from thresher.functions.base import require
 from thresher.kernels import Kernel
+from thresher.kernels.width import GAMMA
+from thresher.maps.landmarks import check_rule
 from thresher.penalties import L2
 from thresher.registry import resolve
 from thresher.solvers import Problem, Status, driver
-from thresher.solvers.label_machines import METHODS, LabelMachine
+from thresher.solvers.label_machines import BIASES, METHODS, LabelMachine
 from thresher.solvers.stream import Stream
 
 __all__ = ["SemiSupervisedClassifier"]
@@ -66,9 +69,9 @@ class SemiSupervisedClassifier(Classifier):
     gamma : float, "median", "cv" or None, default=None
         Width of a kernel given by name; None and "median": one over the median squared distance.
         "cv": a quarter of that, itself, 4 or 16 times that, chosen as C is.
-    bias : {"free", "published", "none"}, default="free"
+    bias : {"free", "published", "none"} or None, default="free"
         Of KSC: beside what the rows without labels have to say, so that it stays convex; within, as
-        published; or none.
+        published; or none, which None means too.
     repulsion : float, default=2.0
         Of "bi_semi_ksc", more than 1: the closer to 1, the more the functions repel each other.
     tilt : float, default=0.5
@@ -76,6 +79,7 @@ class SemiSupervisedClassifier(Classifier):
         it is "semi_ksc".
     reject : label or None, default=None
         What to predict where no class has a positive score; None: the class of the highest one.
+        Of two classes: for "bi_semi_ksc", and far from all rows only with ``bias="none"``.
     n_neighbors : int, "auto" or None, default="auto"
         Of the graph; "auto": 10, beyond 20,000 rows None.  None: all rows, by their kernel values.
     n_components : int, "auto", "sqrt" or "full", default="auto"
@@ -139,6 +143,12 @@ class SemiSupervisedClassifier(Classifier):
     True
     """
 
+    allowed = {
+        "method": OneOf(*METHODS), "C": POSITIVE | "cv", "unlabelled": NOT_NEGATIVE | "cv" | None,
+        "gamma": GAMMA | "cv", "bias": OneOf(*BIASES, None), "repulsion": number(1.0, ends="(]"),
+        "tilt": POSITIVE, "n_neighbors": whole(1) | "auto" | None, "folds": whole(2),
+        "tol": POSITIVE,
+    }  # fmt: skip
     record = (*Classifier.record, "kernel_")
     optional_record = (*Classifier.optional_record, "cv_error_", "cv_results_")
     partly_labelled = True
@@ -197,41 +207,22 @@ class SemiSupervisedClassifier(Classifier):
 
     def check_options(self) -> None:
         super().check_options()
-        if self.method not in METHODS:
-            known = ", ".join(map(repr, METHODS))
-            raise ValueError(f"method must be one of {known}, got {self.method!r}")
-        for name in ("C", "unlabelled", "gamma"):
-            value = getattr(self, name)
-            if isinstance(value, str) and value not in ("cv", *(("median",) * (name == "gamma"))):
-                raise ValueError(f"{name} must be a number or 'cv', got {value!r}")
         self._machine().check_options()
         resolve(self.kernel, Kernel, "kernel")
-        if not self.memory > 0.0:
-            raise ValueError(f"memory must be a positive number of bytes, got {self.memory}")
-        if not (isinstance(self.folds, int | np.integer) and self.folds >= 2):
-            raise ValueError(f"folds must be 2 or more, got {self.folds!r}")
-        if self.max_iter is not None and self.max_iter < 1:
-            raise ValueError(f"max_iter must be at least 1 (or None), got {self.max_iter}")
-        near = self.n_neighbors
-        counted = isinstance(near, int | np.integer) and not isinstance(near, bool) and near >= 1
-        if not (counted or near is None or near == "auto"):
-            raise ValueError(f"n_neighbors must be 1 or more, 'auto' or None, got {near!r}")
+        check_rule(self.landmarks)
 
     def _machine(self) -> LabelMachine:
         """With the settings that are given; those to be chosen have their usual values."""
         cls = METHODS[self.method]
         usual = cls.usual_strength if self.unlabelled in (None, "cv") else self.unlabelled
         given = {
-            "C": 10.0 if self.C == "cv" else self.C, "unlabelled": usual, "bias": self.bias,
-            "repulsion": self.repulsion, "tilt": self.tilt, "tol": self.tol,
-            "max_steps": self.max_iter,
+            "C": 10.0 if self.C == "cv" else self.C, "unlabelled": usual,
+            "bias": "none" if self.bias is None else self.bias, "repulsion": self.repulsion,
+            "tilt": self.tilt, "tol": self.tol, "max_steps": self.max_iter,
         }  # fmt: skip
         known = {field.name for field in dataclasses.fields(cls)}
         for name in ("C", "unlabelled", "repulsion", "tilt", "tol"):
-            value = given[name]
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-                raise ValueError(f"{name} must be a number, got {value!r}")
-            given[name] = float(value)
+            given[name] = float(given[name])
         return cls(**{name: value for name, value in given.items() if name in known})
 
     def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._allowed import FLAG, NOT_NEGATIVE, POSITIVE, SHARE, OneOf, whole
 from thresher._rows import Rows
 from thresher._seed import seed_from
 from thresher.dimensions import Float, Int
@@ -128,6 +129,13 @@ class MultiHyperplaneClassifier(Classifier):
     True
     """
 
+    allowed = {
+        "algorithm": OneOf(*_ALGORITHMS), "variant": OneOf(*_VARIANTS),
+        "order": OneOf(*driver.ORDERS), "alpha": POSITIVE | None, "max_iter": whole(1),
+        "sub_epochs": whole(1), "max_weights": whole(1) | None, "prune_every": whole(1),
+        "prune_norm": NOT_NEGATIVE | None, "bias": NOT_NEGATIVE, "clone_rate": SHARE,
+        "clone_decay": SHARE, "average": FLAG,
+    }  # fmt: skip
     by_codes = True
     record = (*Classifier.record, "births_", "prunes_", "clones_")
     coef_ = view("coef", "All weights, sorted by class, (weights, features).")
@@ -201,23 +209,6 @@ class MultiHyperplaneClassifier(Classifier):
 
     def check_options(self) -> None:
         super().check_options()
-        for name, choices in (
-            ("algorithm", _ALGORITHMS), ("variant", _VARIANTS), ("order", driver.ORDERS),
-        ):  # fmt: skip
-            if getattr(self, name) not in choices:
-                known = ", ".join(repr(choice) for choice in choices)
-                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
-        for name in ("alpha", "max_iter", "sub_epochs", "max_weights", "prune_every"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive, got {value}")
-        for name in ("prune_norm", "bias"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be a finite number of at least 0, got {value}")
-        for name in ("clone_rate", "clone_decay"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} must lie in 0 .. 1, got {getattr(self, name)}")
         if self.algorithm == "pegasos":
             if self.variant == "batch":
                 raise ValueError("algorithm='pegasos' has no choice of weights: no variant='batch'")

@@ -21,12 +21,12 @@ __all__ = [
     "learn_units",
     "matrix_of",
     "refuse_far_rows",
+    "refuse_far_targets",
     "refuse_huge",
     "refuse_overflow",
     "stacked",
     "to_rows",
     "units_from",
-    "wants_units",
 ]  # fmt: skip
 
 _CHECKS: dict[str, Any] = {
@@ -104,6 +104,11 @@ def refuse_far_rows(X: Any) -> None:
     _refuse_beyond(_certain(X.dtype), "X", X.data if hasattr(X, "indptr") else X)
 
 
+def refuse_far_targets(y: np.ndarray) -> None:
+    """Refuse numbers whose squared misses overflow for certain."""
+    _refuse_beyond(_certain(y.dtype), "y", y)
+
+
 def _certain(dtype: Any) -> float:
     return 0.25 * float(np.finfo(dtype).max) ** 0.5
 
@@ -122,14 +127,6 @@ def _refuse_beyond(limit: float, name: str, values: np.ndarray) -> None:
             f"{name} holds values up to {largest:.3g}, too large to square without overflow: "
             "scale them (features: scale=True or a scaler before the model)"
         )
-
-
-def wants_units(scale: Any, words: tuple[str, ...] = ()) -> bool:
-    """Whether ``scale``, a boolean or one of a learner's own words, asks for other units."""
-    if isinstance(scale, str) and scale not in words:
-        known = ", ".join(["True", "False", *map(repr, words)])
-        raise ValueError(f"scale must be one of {known}, got {scale!r}")
-    return bool(scale)
 
 
 def learn_units(rows: Rows, weight: np.ndarray, centre: bool) -> Units:

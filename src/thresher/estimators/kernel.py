@@ -55,11 +55,6 @@ class KernelModel(MapModel, LinearModel):
         self.keep(function, Status.COMPLETED, 1, stream)
         return self
 
-    def check_options(self) -> None:
-        super().check_options()
-        if not self.memory > 0.0:
-            raise ValueError(f"memory must be a positive number of bytes, got {self.memory}")
-
     def _default_penalty(self) -> str:
         return self.planned_map().usual_penalty
 

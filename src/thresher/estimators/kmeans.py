@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import normalize
 
+from thresher._allowed import NOT_NEGATIVE, OneOf, whole
 from thresher._rows import Rows
 from thresher._seed import seed_from
 from thresher._threads import threads
@@ -118,6 +118,12 @@ class StochasticKMeans(Clusterer):
     (1, 1)
     """
 
+    allowed = {
+        "algorithm": OneOf(*_ALGORITHMS), "metric": OneOf(*METRICS), "alpha": NOT_NEGATIVE,
+        "n_init": whole(1) | "auto", "tol": NOT_NEGATIVE, "batch_size": whole(1),
+        "draws": whole(1),
+    }  # fmt: skip
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -174,24 +180,11 @@ class StochasticKMeans(Clusterer):
     # ------------------------------------------------------------ from parameters to a solver
 
     def check_options(self) -> None:
-        self.check_clusters()
-        for name, choices in (("algorithm", _ALGORITHMS), ("metric", METRICS)):
-            if getattr(self, name) not in choices:
-                known = ", ".join(map(repr, choices))
-                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
+        super().check_options()
         names = ("refined", *STARTS)
         if isinstance(self.init, str) and self.init not in names:
             known = ", ".join(map(repr, names))
             raise ValueError(f"init must be one of {known} or an array, got {self.init!r}")
-        for name in ("alpha", "tol"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0.0):
-                raise ValueError(f"{name} must be a finite number of at least 0, got {value}")
-        for name in ("max_iter", "batch_size", "draws", "n_init"):
-            value = getattr(self, name)
-            free = value is None or (name == "n_init" and value == "auto")
-            if not free and not (isinstance(value, int | np.integer) and value > 0):
-                raise ValueError(f"{name} must be a positive whole number, got {value!r}")
 
     def _can_stream(self) -> bool:
         if self.algorithm in ("auto", "online"):

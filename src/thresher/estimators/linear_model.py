@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._allowed import FLAG, NOT_NEGATIVE, OPEN_SHARE, POSITIVE, OneOf, whole
 from thresher._rows import Rows
 from thresher._seed import seed_from
 from thresher.dimensions import Choice
@@ -25,7 +26,7 @@ from thresher.functions.base import dense
 from thresher.losses import Loss
 from thresher.maps.base import Circumstances
 from thresher.penalties import L2, Features, Penalty, strengthened
-from thresher.penalties.blocks import block_norms
+from thresher.penalties.blocks import GroupPenalty, block_norms
 from thresher.registry import LOSSES, TASKS, resolve
 from thresher.solvers import Chunk, Problem, Solver, Status, driver
 from thresher.solvers.auto import (
@@ -45,6 +46,10 @@ _STREAM_ALPHA = 1e-5
 class LinearModel(Learner):
     """What linear estimators share, also those behind a map: terms, solver choice, parameters."""
 
+    allowed = {
+        "alpha": NOT_NEGATIVE | None, "fit_intercept": FLAG, "steps": whole(1) | None,
+        "tol": POSITIVE | None, "order": OneOf(*driver.ORDERS), "validation_fraction": OPEN_SHARE,
+    }  # fmt: skip
     loss: Any
     coef_ = view("coef", "Weights, (outputs, features).")
     intercept_ = view("intercept", "One per output.")
@@ -169,27 +174,6 @@ class LinearModel(Learner):
             return "l2"
         return resolve(self.solver, Solver, "solver").default_penalty
 
-    def check_options(self) -> None:
-        if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha >= 0.0):
-            raise ValueError(f"alpha must be a finite number of at least 0, got {self.alpha}")
-        if self.tol is not None and not self.tol > 0.0:
-            raise ValueError(f"tol must be positive (or None), got {self.tol}")
-        for name in ("max_iter", "steps"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1 (or None), got {value}")
-        if self.order not in driver.ORDERS:
-            raise ValueError(
-                f"order={self.order!r} is unknown: use one of {', '.join(driver.ORDERS)}"
-            )
-        if not 0.0 < self.validation_fraction < 1.0:
-            raise ValueError(
-                "validation_fraction must lie strictly between 0 and 1, "
-                f"got {self.validation_fraction}"
-            )
-        if self.patience < 1:
-            raise ValueError(f"patience must be at least 1, got {self.patience}")
-
     def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
         context = context_of(self)
         parts: dict[str, Any] = {}
@@ -206,13 +190,30 @@ class LinearModel(Learner):
     def _centres(self) -> bool:
         return self.fit_intercept
 
-    def _can_stream(self) -> bool:
-        if self.solver == "auto" or resolve(self.solver, Solver, "solver").streaming:
-            return True
-        raise AttributeError(
-            f"solver={self.solver!r} must see all rows at once and has no partial_fit; use 'auto', "
-            "'asgd', 'pegasos', 'fobos' or one of the RDA solvers"
+    def streams_files(self) -> bool:
+        """Also with solvers that learn between passes: a file has these."""
+        return super().streams_files() or (
+            self.solver != "auto" and resolve(self.solver, Solver, "solver").by_passes
         )
+
+    def _can_stream(self) -> bool:
+        if self.solver == "auto":
+            return True
+        solver = resolve(self.solver, Solver, "solver")
+        if solver.streaming and not solver.by_passes:
+            return True
+        wants, more = "must see all rows at once", ""
+        if solver.streaming:
+            wants, more = "learns at the end of each pass", ", or fit, or train from a file"
+        raise AttributeError(
+            f"solver={self.solver!r} {wants} and has no partial_fit; use 'auto', 'asgd', "
+            f"'pegasos', 'fobos' or one of the RDA solvers{more}"
+        )
+
+    def _exact_in_streams(self) -> str:
+        by_groups = isinstance(self.penalty, GroupPenalty)
+        by_groups = by_groups or self.penalty in ("group", "sparse_group")
+        return "rda_plus" if by_groups else super()._exact_in_streams()
 
     # ------------------------------------------------------------ use
 

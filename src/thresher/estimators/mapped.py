@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from thresher._allowed import FLAG
 from thresher._rows import Rows
 from thresher._seed import seed_from
 from thresher.dimensions import Int
@@ -25,7 +26,7 @@ _OF_MAPS = ("n_components", "kernel", "gamma", "landmarks", "n_jobs")
 class MapModel(Learner):
     """Base of the estimators whose rows go through a map."""
 
-    scales: tuple[str, ...] = ("relevance",)
+    allowed = {"scale": FLAG | "relevance"}
     kernel: Any
     gamma: Any
     map: Any
@@ -56,6 +57,16 @@ class MapModel(Learner):
             self.map = self.make_map().shown.set_params(**fields)
 
     # ------------------------------------------------------------ the map
+
+    @property
+    def has_map(self) -> bool:
+        """Whether there is a map at all; linear learners that may do without override it."""
+        return True
+
+    def check_options(self) -> None:
+        super().check_options()
+        if self.has_map:
+            self.planned_map().check_options()
 
     def planned_map(self) -> FeatureMap:
         """The map as the parameters say, to be asked and not to be fitted."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
+from thresher._allowed import NOT_NEGATIVE, POSITIVE, OneOf
 from thresher.dimensions import Float
 from thresher.estimators.classifier import Classifier
 from thresher.estimators.multiple_kernels_model import MultipleKernelModel
@@ -119,6 +119,7 @@ class MultipleKernelClassifier(Classifier, MultipleKernelModel):
     True (1,)
     """
 
+    allowed = {"multiclass": OneOf(*_MULTICLASS)}
     optional_record = (
         *MultipleKernelModel.optional_record, *Classifier.optional_record,
     )  # fmt: skip
@@ -168,9 +169,6 @@ class MultipleKernelClassifier(Classifier, MultipleKernelModel):
 
     def check_options(self) -> None:
         super().check_options()
-        if self.multiclass not in _MULTICLASS:
-            known = " or ".join(map(repr, _MULTICLASS))
-            raise ValueError(f"multiclass must be {known}, got {self.multiclass!r}")
         if self.calibrate is not None and self._is_precomputed:
             raise ValueError(
                 "calibrate learns again on parts of the rows, but precomputed kernels have a "
@@ -238,6 +236,7 @@ n_features_in_, feature_names_in_, n_iter_, status_, solver_, penalty_ : as in \
     True (2,)
     """
 
+    allowed = {"C": POSITIVE | None, "tol": POSITIVE | None, "epsilon": NOT_NEGATIVE | None}
     optional_record = (
         *MultipleKernelModel.optional_record, *Regressor.optional_record, "epsilon_",
     )  # fmt: skip
@@ -280,12 +279,6 @@ n_features_in_, feature_names_in_, n_iter_, status_, solver_, penalty_ : as in \
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
-
-    def check_options(self) -> None:
-        super().check_options()
-        wide = self.epsilon
-        if wide is not None and not (math.isfinite(wide) and wide >= 0.0):
-            raise ValueError(f"epsilon must be a number of at least 0 (or None), got {wide!r}")
 
     def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
         unit = 1.0 if y is None else deviation(np.asarray(y, dtype=np.float64), None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from thresher._allowed import OPEN_SHARE, POSITIVE, SHARE, OneOf, number, whole
 from thresher._seed import seed_from
 from thresher.dimensions import Float
 from thresher.estimators.base import Learner
@@ -35,6 +36,10 @@ _UNIFORM = "uniform"
 class MultipleKernelModel(ExactModel):
     """Options, the bank of kernels, the search for their weights, and which were chosen."""
 
+    allowed = {
+        "C": POSITIVE, "v": SHARE | _UNIFORM, "p": number(1.0) | None, "method": OneOf(*_METHODS),
+        "tau": OPEN_SHARE | PUBLISHED, "gap": POSITIVE, "max_iter": whole(1), "tol": POSITIVE,
+    }  # fmt: skip
     optional_record = (
         *Learner.optional_record, "violation_", "kernel_weights_", "kernels_", "bounds_",
     )  # fmt: skip
@@ -57,29 +62,10 @@ class MultipleKernelModel(ExactModel):
 
     def check_options(self) -> None:
         super().check_options()
-        for name in ("C", "tol", "memory", "gap"):
-            value = getattr(self, name)
-            if value is None and name in ("C", "tol") and self.task == "regression":
-                continue
-            if not (isinstance(value, int | float | np.number) and 0.0 < value < math.inf):
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
-        if self.method not in _METHODS:
-            known = " or ".join(map(repr, _METHODS))
-            raise ValueError(f"method must be {known}, got {self.method!r}")
-        is_number = isinstance(self.v, int | float | np.number)
-        if not is_number and not (isinstance(self.v, str) and self.v == _UNIFORM):
-            raise ValueError(f"v must lie in 0 .. 1, or be {_UNIFORM!r}, got {self.v!r}")
-        tau = self.tau
-        named = isinstance(tau, str) and tau == PUBLISHED
-        if not named and not (isinstance(tau, int | float) and 0.0 < tau < 1.0):
-            raise ValueError(f"tau must lie between 0 and 1, or be {PUBLISHED!r}, got {tau!r}")
-        if self.max_iter is None or self.max_iter < 1:
-            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
         if self.kernels is None or (isinstance(self.kernels, str) and not self._is_named_bank):
             raise ValueError(
                 f"kernels must be 'bank', 'precomputed' or a list of kernels, got {self.kernels!r}"
             )
-        _ = self._weights_solver(1.0).ball  # refuses v and p that are out of range
 
     @property
     def _is_named_bank(self) -> bool:
@@ -151,6 +137,7 @@ class MultipleKernelModel(ExactModel):
         self.kernel_weights_ = weights[0] if len(found) == 1 else weights
         self.kernels_ = tuple((m.kernel, m.columns) for m in members)
         self.bounds_ = (sum(one.lower for one in found), sum(one.upper for one in found))
+        self._tell_of_a_gap(found)
         machines = [machine for one in found for machine in one.machines]
         fitted = [_fitted(one, machine) for one in found for machine in one.machines]
         coef = np.stack([machine.coef for machine in machines])
@@ -166,6 +153,17 @@ class MultipleKernelModel(ExactModel):
             intercept,
         )  # fmt: skip
         return function, fitted, solver
+
+    def _tell_of_a_gap(self, found: list[Learned]) -> None:
+        """Where rounding has ended a search before its bounds met."""
+        ended = any(one.status is Status.COMPLETED for one in found)
+        if ended and self.gap_ > self.gap and not any(one.negative for one in found):
+            warnings.warn(
+                f"{type(self).__name__}: the bounds of the objective differ by {self.gap_:.2g} of "
+                f"it (gap={self.gap:g} was asked), and rounding lets them come no closer: other "
+                "weights of the kernels may be better; lower C, or ask for a larger gap",
+                ConvergenceWarning, stacklevel=8,
+            )  # fmt: skip
 
     def name_features(self, names: list[str] | None) -> None:
         if names is not None:
@@ -187,15 +185,23 @@ class MultipleKernelModel(ExactModel):
             bank = KernelBank(members, X, bounds)
         zero = np.flatnonzero(bank.factors == 0.0)
         if zero.size == bank.count:
-            raise ValueError("every kernel is zero, or not finite, on these rows: none can be used")
+            raise ValueError(
+                "every kernel is zero, or not finite, on these rows (or negative on its diagonal): "
+                "none can be used"
+            )
         if zero.size:
             first = int(zero[0])
             name = _named(members[first], names)
             more = f" and {zero.size - 1} more" if zero.size > 1 else ""
             warnings.warn(
                 f"{name}{more} is zero, not finite, or beyond single precision, and cannot be "
-                "chosen: scale the features",
-                UserWarning, stacklevel=6,
+                "chosen: "
+                + (
+                    "look at its matrix, whose diagonal must be positive"
+                    if self._is_precomputed
+                    else "scale the features"
+                ),
+                UserWarning, stacklevel=8,
             )  # fmt: skip
         return bank, members
 

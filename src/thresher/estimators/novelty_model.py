@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._allowed import FLAG, POSITIVE, OneOf, number, whole
 from thresher._outliers import WORD
 from thresher._rows import Rows
 from thresher._seed import seed_from
@@ -54,6 +55,13 @@ class NoveltyModel(Classifier, MapModel, ExactFit):
     by_codes = True
     calibrate = None
     alpha_per_row = False
+    allowed = {
+        "algorithm": OneOf(*_ALGORITHMS), "reading": OneOf(*READINGS), "coupling": number(),
+        "nu": number(0.0, 1.0, "(]"), "C": POSITIVE | None,
+        "false_alarms": number(0.0, 1.0, "[)") | None, "alpha": POSITIVE | None,
+        "radius": OneOf(*RADII), "average": FLAG, "batch": whole(1),
+        "order": OneOf(*driver.ORDERS), "tol": POSITIVE,
+    }  # fmt: skip
     record = (*Classifier.record, "outlier_label_", "algorithm_", "threshold_")
     optional_record = (*Learner.optional_record, "rho_", "norms_", "cosines_", "violation_")
     outlier_label: Any
@@ -74,33 +82,18 @@ class NoveltyModel(Classifier, MapModel, ExactFit):
     # ------------------------------------------------------------ options
 
     def check_options(self) -> None:
-        for name, choices in (
-            ("algorithm", _ALGORITHMS), ("reading", READINGS), ("order", driver.ORDERS),
-            ("radius", RADII),
-        ):  # fmt: skip
-            if getattr(self, name) not in choices:
-                known = ", ".join(map(repr, choices))
-                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
-        if not 1.0 < self.coupling < math.inf:
+        super().check_options()
+        if not self.coupling > 1.0:
             raise ValueError(
                 "coupling (the gamma of the objective) must be larger than 1, else the problem is "
                 f"not convex; got {self.coupling!r}"
             )
-        if not (isinstance(self.nu, int | float | np.number) and 0.0 < self.nu <= 1.0):
-            raise ValueError(f"nu must lie in (0, 1], got {self.nu!r}")
-        if self.false_alarms is not None and not 0.0 <= self.false_alarms < 1.0:
-            raise ValueError(
-                f"false_alarms must lie in [0, 1), or be None; got {self.false_alarms!r}"
-            )
-        for name in ("C", "alpha", "tol", "memory"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value < math.inf:
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
-        for name in ("max_iter", "batch"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value!r}")
         resolve(self.kernel, Kernel, "kernel")
+
+    @property
+    def has_map(self) -> bool:
+        """None: "pegasos" takes rows as they are."""
+        return self.map is not None
 
     def _chosen(self, rows: int | None, classes: int) -> str:
         """The algorithm; ``rows`` None: they come in parts."""
@@ -130,13 +123,15 @@ class NoveltyModel(Classifier, MapModel, ExactFit):
             parts["C"] = Float(1e-2, 1e4, log=True, when=squares)
         if self.algorithm == "pegasos":
             parts = {"coupling": parts["coupling"], "alpha": strength(X)}
-        if self.algorithm != "pegasos" or (self.map is not None and self.make_map().uses_kernel):
+        if self.algorithm != "pegasos" or (self.has_map and self.make_map().uses_kernel):
             parts |= kernel_dimensions(self, X)
             parts.pop("kernel__degree", None)  # an object then, and gamma is for kernels by name
         return parts
 
     def work(self, params: dict[str, Any], rows: int) -> float:
-        return super().work(params, rows) if self.algorithm == "pegasos" else float(rows) ** 2
+        if self.algorithm != "pegasos":
+            return float(rows) ** 2
+        return super().work(params, rows) if self.has_map else float(rows)
 
     # ------------------------------------------------------------ labels and codes
 
@@ -327,7 +322,7 @@ class NoveltyModel(Classifier, MapModel, ExactFit):
     def learn_front(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, moments: Any = None
     ) -> Front:
-        if self.map is None:
+        if not self.has_map:
             return UnitsFront(self.learn_units(rows, targets, weight, moments))
         return super().learn_front(rows, targets, weight, moments)
 

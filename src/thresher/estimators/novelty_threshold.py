@@ -38,12 +38,23 @@ def out_of_fold(
         for _, test in splitter.split(np.zeros((known.size, 1)), codes[known]):
             left = known[test]
             train = np.delete(np.arange(codes.size), left)
+            if model.C is not None and model.algorithm_ == "exact":
+                settings["C"] = model.C * _fewer(codes, weight, train)
             fold: Any = clone(model).set_params(**settings)
             fold.n_features_in_ = X.shape[1]
             mine = None if weight is None else weight[train]
             fold.fit_codes(X[train], codes[train], labels, mine)
             out[left] = fold.function_.function.scores(X[left]).max(axis=1)
     return out[known]
+
+
+def _fewer(codes: np.ndarray, weight: np.ndarray | None, train: np.ndarray) -> float:
+    """How many times as much a row of a fold must cost: C times the rows is what counts (1/nu)."""
+    weight = np.ones(codes.size) if weight is None else weight
+    whole = np.bincount(codes, weight)
+    part = np.bincount(codes[train], weight[train], minlength=whole.size)
+    kept = part > 0.0
+    return float(np.max(whole[kept] / part[kept]))
 
 
 def quantile(values: np.ndarray, masses: np.ndarray, share: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._allowed import FLAG, number
 from thresher._interrupts import clean_interrupts
 from thresher.dimensions import Float
 from thresher.estimators import input
@@ -30,8 +31,8 @@ class OneClassMachine(OutlierMixin, SupportVectorModel):
     Parameters
     ----------
     nu : float, default=0.1
-        At most this share of the rows is told to be unlike the others, and at least as many are
-        support vectors.
+        At most this share of the rows is told to be unlike the others (to the tolerance), and at
+        least as many are support vectors.
     kernel : {"rbf", "exponential", ...} or Kernel, default="rbf"
         A name, or an object such as ``Polynomial(degree=3)`` or one of your own classes.
     gamma : float, "median" or None, default=None
@@ -76,10 +77,10 @@ status_, solver_, penalty_ : as in ``SupportVectorClassifier``
     """
 
     task = "one_class"
-    scales = ()
-    losses = ("one_class",)
+    allowed = {"nu": number(0.0, 1.0, "(]"), "scale": FLAG}
     loss = "one_class"
     C = 1.0
+    libsvm_type = "one_class"
 
     def __init__(
         self,
@@ -107,6 +108,10 @@ status_, solver_, penalty_ : as in ``SupportVectorClassifier``
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+
+    def without_stream(self) -> tuple[str, str]:
+        """Who needs all rows, and what to use where they are too many."""
+        return "a one-class machine", "a sample of the rows"
 
     @clean_interrupts()
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -171,6 +176,10 @@ status_, solver_, penalty_ : as in ``SupportVectorClassifier``
     def decoded(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
         """1 or -1 of scores (rows, 1), the scores, and no probabilities."""
         return np.where(scores[:, 0] >= 0.0, 1, -1), scores[:, 0], None
+
+    def comparable(self, X: Any) -> Any:
+        """Nothing is told of distances between rows."""
+        return None
 
     def check_targets(self) -> None:
         """ValueError for a function, read from a file, that is none of one class."""

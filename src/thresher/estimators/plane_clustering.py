@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
+from thresher._allowed import NOT_NEGATIVE, OneOf, whole
 from thresher._rows import Rows
 from thresher._seed import seed_from
 from thresher.estimators.base import Setup
@@ -86,6 +84,10 @@ class PlaneClustering(Clusterer):
     True
     """
 
+    allowed = {
+        "repulsion": NOT_NEGATIVE, "init": OneOf(*STARTS), "n_init": whole(1),
+        "max_iter": whole(1), "tol": NOT_NEGATIVE,
+    }  # fmt: skip
     alpha = 0.0
     coef_ = view("coef", "Normals of the planes, (clusters, features).")
     intercept_ = view("intercept", "One per plane.")
@@ -114,20 +116,6 @@ class PlaneClustering(Clusterer):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
-
-    def check_options(self) -> None:
-        self.check_clusters()
-        if self.init not in STARTS:
-            known = ", ".join(map(repr, STARTS))
-            raise ValueError(f"init must be one of {known}, got {self.init!r}")
-        for name in ("repulsion", "tol"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0.0):
-                raise ValueError(f"{name} must be a finite number of at least 0, got {value}")
-        for name in ("max_iter", "n_init"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | np.integer) and value > 0):
-                raise ValueError(f"{name} must be a positive whole number, got {value!r}")
 
     def _can_stream(self) -> bool:
         raise AttributeError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from thresher._allowed import FLAG, OPEN_SHARE, POSITIVE, OneOf, whole
 from thresher._clock import passed_on
 from thresher._interrupts import clean_interrupts
 from thresher._random import generator
@@ -22,17 +22,27 @@ from thresher.estimators import input
 from thresher.estimators.base import Learner, Setup
 from thresher.estimators.basis import basis_terms, column_names, refuse_useless
 from thresher.estimators.basis_front import BasisFront
+from thresher.estimators.fronts import UnitsFront
 from thresher.estimators.noted_fit import NotedFit
 from thresher.estimators.regressor import Regressor
 from thresher.estimators.spaces import kernel_dimensions, strength, term_dimensions
 from thresher.estimators.views import view
 from thresher.functions.basis import tabulated
-from thresher.kernels.width import resolve_kernel
+from thresher.kernels.width import GAMMA, resolve_kernel
 from thresher.losses import Loss
 from thresher.maps.base import FeatureMap
 from thresher.penalties import L2, WeightedL2
 from thresher.registry import LOSSES, resolve
-from thresher.solvers import Chunk, DirectLeastSquares, Newton, Problem, Result, Solver, driver
+from thresher.solvers import (
+    Chunk,
+    DirectLeastSquares,
+    Newton,
+    Problem,
+    Result,
+    Solver,
+    Status,
+    driver,
+)
 from thresher.solvers.auto import default_tolerance
 from thresher.solvers.base import Near
 from thresher.solvers.compatible import takes
@@ -45,6 +55,7 @@ __all__ = ["Parts", "SemiparametricRegressor"]
 
 PARTS = ("both", "parametric", "kernel")
 _TUBE = 0.1  # epsilon, of what the functions leave of the targets' deviation
+_ROUNDING = 1e-12  # of the targets, below which nothing is left of them
 _BOUND = 3.0  # c in the same unit: targets lie within three deviations (Cherkassky and Ma, 2004)
 
 
@@ -169,6 +180,11 @@ class SemiparametricRegressor(Regressor):
     (['1', 'x0'], 'CONVERGED', True)
     """
 
+    allowed = {
+        "algorithm": OneOf("auto", *INNER), "decompose": FLAG, "parts": OneOf(*PARTS),
+        "alpha": POSITIVE | None, "tol": POSITIVE | None, "gamma": GAMMA, "bootstrap": whole(0),
+        "level": OPEN_SHARE,
+    }  # fmt: skip
     optional_record = (
         *Learner.optional_record, "gap_", "beta_intervals_", "beta_samples_", "column_names_",
     )  # fmt: skip
@@ -222,23 +238,7 @@ class SemiparametricRegressor(Regressor):
     # ------------------------------------------------------------ checks
 
     def check_options(self) -> None:
-        for name, choices in (("algorithm", ("auto", *INNER)), ("parts", PARTS)):
-            if getattr(self, name) not in choices:
-                known = ", ".join(map(repr, choices))
-                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
-        for name in ("alpha", "tol"):
-            value = getattr(self, name)
-            if value is not None and not (0.0 < value < math.inf):
-                raise ValueError(f"{name} must be a positive number (or None), got {value}")
-        if not self.memory > 0.0:
-            raise ValueError(f"memory must be a positive number of bytes, got {self.memory}")
-        if self.max_iter is not None and self.max_iter < 1:
-            raise ValueError(f"max_iter must be at least 1 (or None), got {self.max_iter}")
-        if not (isinstance(self.bootstrap, int | np.integer) and self.bootstrap >= 0):
-            raise ValueError(f"bootstrap must be a number of fits, 0 or more, got "
-                             f"{self.bootstrap!r}")  # fmt: skip
-        if not 0.0 < self.level < 1.0:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {self.level}")
+        super().check_options()
         if isinstance(self.map, str) and self.map != "exact":
             resolve(self.map, FeatureMap, "map")
         loss = resolve(self.loss, Loss, "loss")
@@ -286,6 +286,7 @@ class SemiparametricRegressor(Regressor):
         share = np.ones(kept.size) if weight is None else weight[kept]
         if kept.size < X.shape[0]:
             X, y = X[kept], y[kept]
+        input.refuse_far_targets(y)
         self.n_features_in_ = X.shape[1]
         columns = self._columns()
         terms = basis_terms("1" if self.parts == "kernel" else self.basis, columns, X)
@@ -302,7 +303,7 @@ class SemiparametricRegressor(Regressor):
             input.refuse_far_rows(X)
             made = self._new_map().learn(X, y)
         return BasisFront(
-            units, made, terms, rows.shape[1], len(names), _spread(table, y, share), alone
+            units, made, terms, rows.shape[1], len(names), *_combined(table, y, share), alone
         )
 
     def _new_map(self) -> FeatureMap:
@@ -372,6 +373,22 @@ class SemiparametricRegressor(Regressor):
             if noted is not None:
                 return noted.learn(setup, solver.free, chunk, near, monitor)
         return super()._learn_by_passes(setup, chunk, near, monitor)
+
+    def mind_units(self, kernel: Any, judges: Chunk, front: Any) -> None:
+        """By what the functions leave of the targets: they see the columns as they are."""
+        if front.units is None and kernel is not None:
+            super().mind_units(kernel, front.left_over(judges), UnitsFront(None))
+
+    def _fit_whole(self, front: Any, entered: Any, targets: np.ndarray, *rest: Any) -> list[Result]:
+        """From what the best combination of the functions leaves of the targets."""
+        results = super()._fit_whole(front, entered, targets - front.explained(entered), *rest)
+        for result in results:  # the functions may explain the targets without a remainder
+            if result.status is Status.ALL_ZERO and front.best.any():
+                result.status = Status.CONVERGED
+        if self.bootstrap:
+            self.beta_samples_ += front.best
+            self.beta_intervals_ += front.best[:, None]
+        return results
 
     # ------------------------------------------------------------ what else a fit leaves
 
@@ -486,16 +503,13 @@ def _taken(X: Any, rows: np.ndarray) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
-def _spread(table: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
-    """The deviation of the targets from the best combination of the functions."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        root = np.sqrt(weight / weight.sum())
-        beta = np.linalg.lstsq(table * root[:, None], y * root, rcond=None)[0]
-        left = float(np.sqrt(np.sum((root * (y - table @ beta)) ** 2)))
-        size = float(np.sqrt(np.sum((root * y) ** 2)))
-    if not math.isfinite(left):
-        return 1.0
-    return max(left, 1e-6 * size) or 1.0
+def _combined(table: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
+    """The deviation of the targets from the best combination of the functions; its coefficients."""
+    root = np.sqrt(weight / weight.sum())
+    beta = np.linalg.lstsq(table * root[:, None], y * root, rcond=None)[0]
+    left = float(np.linalg.norm(root * (y - table @ beta)))
+    size = float(np.linalg.norm(root * y))
+    return max(left, _ROUNDING * size) or 1.0, beta
 
 
 def _linear_solver(problem: Problem, spread: float) -> Solver:

@@ -25,6 +25,7 @@ __all__ = ["Sizes", "sizes"]
 _ROWS = 2000
 _SHARE = 0.3
 _UNEVEN = 100.0  # times the usual deviation, from which on a column alone rules the steps
+_ROUNDING = 1e-13  # of a column's mean: one that varies by less is constant
 _NEITHER = 1e-50, 1e50  # no strength is as small or large: there the units are to be mended
 
 
@@ -60,8 +61,10 @@ def _squares(X: Any, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = share @ X
     if hasattr(X, "indptr"):
         own = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-        return own - 2.0 * (X @ mean) + mean @ mean, np.empty(0)
+        squares, middle = own - 2.0 * (X @ mean) + mean @ mean, float(mean @ mean)
+        return np.where(squares > _ROUNDING * (own + middle), squares, 0.0), np.empty(0)
     apart = (X - mean) ** 2
+    apart[:, np.sqrt(share @ apart) <= _ROUNDING * np.abs(mean)] = 0.0
     return apart.sum(axis=1), np.sqrt(share @ apart)
 
 

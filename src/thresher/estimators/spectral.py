@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._allowed import NOT_NEGATIVE, OneOf
 from thresher._rows import Rows
 from thresher._seed import seed_from
 from thresher.estimators import input
@@ -17,13 +18,14 @@ from thresher.estimators.clusterer import Clusterer
 from thresher.estimators.fronts import Front
 from thresher.estimators.spaces import kernel_dimensions
 from thresher.functions.codebook import ASSIGNMENTS
+from thresher.kernels.width import GAMMA
 from thresher.losses import LeastSquares
 from thresher.maps.nystroem import Nystroem
 from thresher.partitions import balanced_line_fit
 from thresher.penalties import L1
 from thresher.solvers import Chunk, Problem, Result, driver
 from thresher.solvers.stream import Facts
-from thresher.solvers.weighted_pca import WeightedPCA, check_smoothing
+from thresher.solvers.weighted_pca import WeightedPCA
 
 __all__ = ["KernelSpectralClustering"]
 
@@ -102,6 +104,9 @@ class KernelSpectralClustering(Clusterer):
     2
     """
 
+    allowed = {
+        "gamma": GAMMA, "assign": OneOf(*ASSIGNMENTS), "smoothing": NOT_NEGATIVE,
+    }  # fmt: skip
     alpha = 0.0
 
     def __init__(
@@ -138,13 +143,7 @@ class KernelSpectralClustering(Clusterer):
     # ------------------------------------------------------------ from parameters to a solver
 
     def check_options(self) -> None:
-        self.check_clusters()
-        if self.assign not in ASSIGNMENTS:
-            known = ", ".join(map(repr, ASSIGNMENTS))
-            raise ValueError(f"assign must be one of {known}, got {self.assign!r}")
-        check_smoothing(self.smoothing)
-        if not self.memory > 0.0:
-            raise ValueError(f"memory must be a positive number of bytes, got {self.memory}")
+        super().check_options()
 
     def learn_front(
         self, rows: Rows, targets: np.ndarray, weight: np.ndarray | None, moments: Any = None
@@ -224,8 +223,9 @@ def _refuse_unlike(state: Any) -> None:
         return
     if state.alone >= state.mass:
         raise ValueError(
-            "every row is like no other: all degrees, the sums of a row's kernel values, are zero "
-            "(or negative); use a wider kernel (a smaller gamma), or one without negative values"
+            "every row is like no other: by its kernel values, none is as like all others together "
+            "as it is like itself; use a wider kernel (a smaller gamma), or one without negative "
+            "values, or more rows"
         )
     warnings.warn(
         f"{state.alone:g} of {state.mass:g} rows are like no other (but themselves) and have no "

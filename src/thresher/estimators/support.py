@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from thresher._allowed import NOT_NEGATIVE, POSITIVE, OneOf
 from thresher.dimensions import Float
 from thresher.estimators.classifier import Classifier
+from thresher.estimators.one_class import OneClassMachine
 from thresher.estimators.regressor import Regressor
 from thresher.estimators.support_fit import (
     Fitted,
@@ -120,8 +122,8 @@ class SupportVectorClassifier(Classifier, SupportVectorModel):
     True CONVERGED
     """
 
+    allowed = {"loss": OneOf("hinge", "least_squares"), "multiclass": OneOf(*_MULTICLASS)}
     optional_record = (*Classifier.optional_record, "loo_error_", "violation_")
-    losses = ("hinge", "least_squares")
 
     def __init__(
         self,
@@ -160,12 +162,6 @@ class SupportVectorClassifier(Classifier, SupportVectorModel):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def check_options(self) -> None:
-        super().check_options()
-        if self.multiclass not in _MULTICLASS:
-            known = ", ".join(map(repr, _MULTICLASS))
-            raise ValueError(f"multiclass must be one of {known}, got {self.multiclass!r}")
-
     def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
         if self.nu is None:
             found = classification(solver, columns, part.y, part.weight, **how)
@@ -174,6 +170,11 @@ class SupportVectorClassifier(Classifier, SupportVectorModel):
                 solver, columns, part.y, part.weight / self.C, self.nu, **how
             )  # fmt: skip
         return Fitted.of(found)
+
+    @property
+    def libsvm_type(self) -> str:
+        """What LIBSVM calls it."""
+        return "c_svc" if self.nu is None else "nu_svc"
 
     def _loss(self) -> Loss:
         return LeastSquares() if self.loss == "least_squares" else Hinge()
@@ -283,8 +284,11 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
     True True
     """
 
+    allowed = {
+        "C": POSITIVE | None, "epsilon": NOT_NEGATIVE | None, "tol": POSITIVE | None,
+        "loss": OneOf("epsilon_insensitive", "least_squares"),
+    }  # fmt: skip
     optional_record = (*Regressor.optional_record, "loo_error_", "violation_", "epsilon_")
-    losses = ("epsilon_insensitive", "least_squares")
     variables = 2
 
     def __init__(
@@ -320,12 +324,6 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def check_options(self) -> None:
-        super().check_options()
-        wide = self.epsilon
-        if wide is not None and not (math.isfinite(wide) and wide >= 0.0):
-            raise ValueError(f"epsilon must be a number of at least 0 (or None), got {wide!r}")
-
     def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
         unit = 1.0 if y is None else deviation(np.asarray(y, dtype=np.float64), None)
         parts = super().dimensions(X, y)
@@ -351,6 +349,11 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
             )
         return Fitted.of(found)
 
+    @property
+    def libsvm_type(self) -> str:
+        """What LIBSVM calls it."""
+        return "epsilon_svr" if self.nu is None else "nu_svr"
+
     def _loss(self) -> Loss:
         if self.loss == "least_squares":
             return LeastSquares()
@@ -365,11 +368,15 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
         return float(np.average((left_out[:, 0] - given.y) ** 2, weights=given.weight))
 
 
-def imported(found: Any) -> SupportVectorClassifier | SupportVectorRegressor:
+def imported(found: Any) -> SupportVectorClassifier | SupportVectorRegressor | OneClassMachine:
     """A fitted estimator around a machine that LIBSVM learned (``artifacts.libsvm``)."""
-    estimator: Any = SupportVectorRegressor(kernel=found.function.kernel)
+    made: dict[str, Any] = {
+        "c_svc": SupportVectorClassifier, "nu_svc": partial(SupportVectorClassifier, nu=0.5),
+        "epsilon_svr": SupportVectorRegressor, "nu_svr": partial(SupportVectorRegressor, nu=0.5),
+        "one_class": OneClassMachine,
+    }  # fmt: skip
+    estimator = made[found.svm_type](kernel=found.function.kernel)
     if found.labels is not None:
-        estimator = SupportVectorClassifier(kernel=found.function.kernel)
         estimator.classes_ = found.labels
     estimator.function_ = found.function
     estimator.n_features_in_ = found.function.features

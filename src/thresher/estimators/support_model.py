@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 from typing import Any
 
 import numpy as np
 
+from thresher._allowed import FLAG, POSITIVE, number
 from thresher._seed import seed_from
 from thresher.dimensions import Float
 from thresher.estimators.base import Learner
@@ -17,7 +16,7 @@ from thresher.estimators.support_fit import Fitted, Watch, duels, support_functi
 from thresher.estimators.support_fit import Rows as KernelRows
 from thresher.estimators.views import view
 from thresher.kernels import Kernel
-from thresher.kernels.width import resolve_kernel
+from thresher.kernels.width import GAMMA, resolve_kernel
 from thresher.registry import resolve
 from thresher.solvers import Status
 from thresher.solvers.kernel_least_squares import kernel_least_squares
@@ -29,13 +28,15 @@ __all__ = ["SupportVectorModel"]
 class SupportVectorModel(ExactModel):
     """What they share: options, the kernel, memory, and what becomes of the solutions."""
 
-    scales: tuple[str, ...] = ("relevance",)
+    allowed = {
+        "C": POSITIVE, "nu": number(0.0, 1.0, "(]") | None, "gamma": GAMMA, "tol": POSITIVE,
+        "scale": FLAG | "relevance",
+    }  # fmt: skip
     optional_record = (*Learner.optional_record, "loo_error_", "violation_")
     support_vectors_ = view("vectors", "In the units of ``shift_`` and ``scale_``.")
     dual_coef_ = view("coef", "Coefficients of the support vectors.")
     intercept_ = view("intercept", "One per function.")
     kernel_ = view("kernel", "With its width filled in.")
-    losses: tuple[str, ...]
     loss: Any
     C: Any
     nu: float | None
@@ -50,21 +51,7 @@ class SupportVectorModel(ExactModel):
 
     def check_options(self) -> None:
         super().check_options()
-        usual = inspect.signature(type(self)).parameters
-        for name in ("C", "tol", "memory"):
-            value = getattr(self, name)
-            if value is None and name in usual and usual[name].default is None:
-                continue
-            if not (isinstance(value, int | float | np.number) and 0.0 < value < math.inf):
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
-        if self.nu is not None and not 0.0 < self.nu <= 1.0:
-            raise ValueError(f"nu must lie in (0, 1], or be None for C alone; got {self.nu!r}")
-        if self.max_iter is not None and self.max_iter < 1:
-            raise ValueError(f"max_iter must be at least 1 (or None), got {self.max_iter}")
         resolve(self.kernel, Kernel, "kernel")
-        if self.loss not in self.losses:
-            known = " or ".join(map(repr, self.losses))
-            raise ValueError(f"loss must be {known}, got {self.loss!r}")
         if self.nu is not None and self.loss == "least_squares":
             raise ValueError("nu is for the loss with a margin or a tube, not for 'least_squares'")
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._allowed import OneOf, whole
 from thresher._interrupts import clean_interrupts
 from thresher._rows import Rows
 from thresher._terms import capabilities
@@ -69,6 +70,10 @@ class Selection(NamedTuple):
 class MultiTaskModel(TaskFiles):
     """Base of the estimators of many tasks."""
 
+    allowed = {
+        "balance": OneOf("tasks", "rows"), "new_tasks": OneOf("mean", "error"),
+        "least_rows": whole(1),
+    }  # fmt: skip
     record = (*TaskFiles.record, "tasks_", "targets_")
     alpha_per_row = False
     steps = None
@@ -259,12 +264,6 @@ class MultiTaskModel(TaskFiles):
 
     def check_options(self) -> None:
         super().check_options()
-        if self.balance not in ("tasks", "rows"):
-            raise ValueError(f"balance must be 'tasks' or 'rows', got {self.balance!r}")
-        if self.new_tasks not in ("mean", "error"):
-            raise ValueError(f"new_tasks must be 'mean' or 'error', got {self.new_tasks!r}")
-        if not (isinstance(self.least_rows, int | np.integer) and self.least_rows >= 1):
-            raise ValueError(f"least_rows must be a whole number from 1 on, got {self.least_rows}")
 
     def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
         targets = None if y is None else np.asarray(y)
@@ -310,11 +309,17 @@ class MultiTaskModel(TaskFiles):
         new = np.flatnonzero(codes < 0)
         if new.size and self.new_tasks == "error":
             row = int(new[0])
-            raise ValueError(
-                f"row {row} is of task {labels[row].item()!r}, which was not there when learning "
-                "(new_tasks='mean' would take the mean over the tasks)"
-            )
+            raise _no_function(row, f"of task {labels[row].item()!r}, which")
         return codes
+
+    def mind_rows(self, X: Any, first: int) -> None:
+        """With ``new_tasks="error"`` rows that name no task with a function are refused."""
+        if self.new_tasks != "error" or self.task_columns is None:
+            return
+        _, codes = self.function_.parts(X)
+        new = np.flatnonzero(codes < 0)
+        if new.size:
+            raise _no_function(first + int(new[0]), "of a task that")
 
     @clean_interrupts()
     def _task_scores(self, X: Any, task: Any) -> np.ndarray:
@@ -324,6 +329,7 @@ class MultiTaskModel(TaskFiles):
         if self.task_columns is not None:
             if task is not None:
                 raise ValueError("rows name their tasks in task_columns: do not give task= too")
+            self.mind_rows(X, 0)
             return self.function_.scores(X)[:, 0]
         if task is not None:
             return self.function_.own_scores(X, self._codes(X, task))
@@ -389,3 +395,10 @@ def _coded(given: Given, codes: np.ndarray | None) -> np.ndarray:
     if codes is None:
         return given.values
     return np.column_stack([codes, given.values])
+
+
+def _no_function(row: int, whose: str) -> ValueError:
+    return ValueError(
+        f"row {row} is {whose} was not there when learning (new_tasks='mean' would take the mean "
+        "over the tasks)"
+    )

@@ -84,7 +84,9 @@ def checked_labels(task: Any, rows: int) -> np.ndarray:
     else:
         lost = np.zeros(0, dtype=int)
     if lost.size:
-        raise ValueError(f"row {int(lost[0])} names no task: task holds {labels[lost[0]]!r}")
+        raise ValueError(
+            f"row {int(lost[0])} names no task: task holds {_plain(labels[lost[0]])!r}"
+        )
     if labels.dtype.kind not in "biufUS":
         raise ValueError(f"task must hold numbers or words, got {labels.dtype}")
     return labels.astype(str) if labels.dtype.kind == "S" else labels
@@ -96,7 +98,8 @@ def task_numbers(labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     if words[0] != words[1]:
         wanted, got = ("words", "numbers") if words[1] else ("numbers", "words")
         raise ValueError(
-            f"tasks are {wanted} such as {tasks[0]!r}, but task= holds {got} such as {labels[0]!r}"
+            f"tasks are {wanted} such as {_plain(tasks[0])!r}, but task= holds {got} such as "
+            f"{_plain(labels[0])!r}"
         )
     order = np.argsort(tasks, kind="stable")
     places = np.minimum(np.searchsorted(tasks[order], labels), tasks.size - 1)
@@ -114,9 +117,15 @@ def numbers_of(given: Given) -> Given:
     wrong = np.argwhere(np.isinf(values))
     if wrong.size:
         row = int(wrong[0][0])
-        where = f"task {given.labels[row]!r}" if given.kind == "pairs" else f"task {wrong[0][-1]}"  # type: ignore[index]
-        raise ValueError(f"y holds infinity, in row {row} ({where})")
+        place = row if given.kind == "pairs" else int(wrong[0][-1])
+        task = place if given.labels is None else _plain(given.labels[place])
+        raise ValueError(f"y holds infinity, in row {row} (task {task!r})")
     return given._replace(values=values)
+
+
+def _plain(label: Any) -> Any:
+    """As Python shows it."""
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def check_counts(tasks: np.ndarray, counts: np.ndarray, least: int) -> None:

@@ -108,6 +108,8 @@ def by_columns(estimator: Any, front: Front, rows: Rows, kept: np.ndarray, given
 def by_features(estimator: Any, front: Front, rows: Rows, kept: np.ndarray, given: Given) -> Found:
     """Linear in the features of the rows."""
     entered = front.enter(rows if kept.size == rows.shape[0] else input.to_rows(rows.taken(kept)))
+    if front.units is None:
+        input.refuse_far_rows(input.matrix_of(rows))
     _check_room(estimator, front, kept.size, rows.dtype)
     features, watch = front.rows(entered), _Watch(estimator)
     tol, seed = _FINER * estimator.tol, seed_from(estimator.random_state)

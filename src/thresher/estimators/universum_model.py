@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from thresher._allowed import FLAG, POSITIVE, OneOf, number
 from thresher._rows import Rows
 from thresher.dimensions import Float
 from thresher.estimators._partly_labelled import IRRELEVANT, UNLABELLED, from_targets, partly_coded
@@ -47,7 +47,13 @@ class UniversumModel(Classifier, MapModel):
 
     partly_labelled = True
     alpha_per_row = False  # C is one row's
-    scales: tuple[str, ...] = ()
+    allowed = {
+        "unlabelled": OneOf(*READINGS), "start": OneOf(*STARTS), "algorithm": OneOf(*_ALGORITHMS),
+        "tuning": OneOf(*TUNINGS), "C": POSITIVE, "C_unlabelled": POSITIVE | None,
+        "C_irrelevant": POSITIVE | None, "epsilon": number(0.0, 1.0, "[)"),
+        "kappa": number(-1.0, 0.0, "(]"), "balance": number() | "labels" | None, "tol": POSITIVE,
+        "scale": FLAG,
+    }  # fmt: skip
     record = (*Classifier.record, "algorithm_", "objectives_")
     optional_record = (*Classifier.optional_record, "tuned_")
     unlabelled: str
@@ -70,29 +76,6 @@ class UniversumModel(Classifier, MapModel):
 
     def check_options(self) -> None:
         super().check_options()
-        for name, choices in (
-            ("unlabelled", READINGS), ("start", STARTS), ("algorithm", _ALGORITHMS),
-            ("tuning", TUNINGS),
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if not (value is None or isinstance(value, str)) or value not in choices:
-                known = ", ".join(map(repr, choices))
-                raise ValueError(f"{name} must be one of {known}, got {value!r}")
-        for name in ("C", "C_unlabelled", "C_irrelevant", "tol", "memory"):
-            value = getattr(self, name)
-            if value is None and name.startswith("C_"):
-                continue
-            if not (_is_number(value) and 0.0 < value < math.inf):
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
-        if not (_is_number(self.epsilon) and 0.0 <= self.epsilon < 1.0):
-            raise ValueError(f"epsilon must lie in [0, 1), got {self.epsilon!r}")
-        if not (_is_number(self.kappa) and -1.0 < self.kappa <= 0.0):
-            raise ValueError(f"kappa must lie in (-1, 0], got {self.kappa!r}")
-        plain = self.balance is None or self.balance == "labels"
-        if not plain and not (_is_number(self.balance) and math.isfinite(self.balance)):
-            raise ValueError(f"balance must be a number, 'labels' or None, got {self.balance!r}")
-        if self.max_iter is not None and self.max_iter < 1:
-            raise ValueError(f"max_iter must be at least 1 (or None), got {self.max_iter}")
         resolve(self.kernel, Kernel, "kernel")
 
     def dimensions(self, X: Any = None, y: Any = None) -> dict[str, Any]:
@@ -241,6 +224,8 @@ class UniversumModel(Classifier, MapModel):
         stream = Stream(problem, found.solver, None)
         signs = np.where(codes == 1, 1.0, -1.0) if outputs == 1 else targets
         judges = driver.whole(rows, signs, np.where(codes >= 0, weight, 0.0))
+        own = getattr(found.function, "kernel", None)
+        self.mind_units(own or getattr(getattr(front, "map", None), "kernel_", None), judges, front)
         status = self.judged(found.status, stream, judges, found.function, front)
         self.keep(found.function, status, found.steps, stream)
         if found.negative:

@@ -91,9 +91,14 @@ def tuned(
 ) -> dict[str, float]:
     """C, and as far as rows ask for them C_unlabelled, C_irrelevant, epsilon and kappa."""
     known = np.flatnonzero(codes >= 0)
-    smallest = int(np.min(np.unique(codes[known], return_counts=True)[1]))
+    labels, counts = np.unique(codes[known], return_counts=True)
+    smallest = int(np.min(counts))
     if smallest < 2:
-        raise ValueError("tuning needs at least two labelled rows of every class")
+        rarest = classes[int(labels[np.argmin(counts)])]
+        raise ValueError(
+            f"tuning needs at least two labelled rows of every class, and {rarest} has one: label "
+            "another, or leave out tuning"
+        )
     seed = seed_from(estimator.random_state)
     folds = StratifiedKFold(min(_FOLDS, smallest), shuffle=True, random_state=seed % 2**32)
     parts = [known[test] for _, test in folds.split(np.zeros((known.size, 1)), codes[known])]

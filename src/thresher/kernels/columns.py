@@ -327,7 +327,9 @@ def _apply(kernel, S, sq_w, sq_x, table, places, at):
             out[at + j] = zero if abs(value) < least else value
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, forceinline=True
+)
 def _open(rows, wanted, opened, factor):
     """Lay wanted rows open, as columns; factor zero takes them away again."""
     for a in range(wanted.size):

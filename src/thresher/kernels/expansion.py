@@ -112,7 +112,7 @@ def packed(rows: Rows, order: np.ndarray, dtype: Any) -> Iterator[tuple[Packed, 
         order = order[count:]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, forceinline=True)
 def inner_products(columns, values, start, stop, vectors, width, out):
     """Inner products with all vectors; four features at a time, as in ``Rows.dots``."""
     for j in range(width):
@@ -132,14 +132,14 @@ def inner_products(columns, values, start, stop, vectors, width, out):
             out[j] += x * vectors[j0, j]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"}, forceinline=True)
 def kernel_values(kernel, inner, norms, square, width, out):
     """k(x, z_j) of a row with all vectors, from inner products and squared norms."""
     for j in range(width):
         out[j] = kernel.of(inner[j], square, norms[j])
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, forceinline=True)
 def combine(coef, kernels, width, out):
     """Every output's sum of the kernel values."""
     for c in range(coef.shape[0]):

@@ -153,11 +153,12 @@ class Points:
         return out
 
     def _dense(self, X: np.ndarray, K: np.ndarray) -> None:
-        X = np.ascontiguousarray(X, dtype=self.dtype)
         origin, Z, square = self._shifted
-        X = X if origin is None else X - origin
-        np.matmul(X, Z.T, out=K)
-        finish(self.kernel, K, squares(X).astype(self.dtype), square)
+        for part in blocks(X.shape[0], self.n_features):
+            rows = np.ascontiguousarray(X[part], dtype=self.dtype)
+            rows = rows if origin is None else rows - origin
+            np.matmul(rows, Z.T, out=K[part])
+            finish(self.kernel, K[part], squares(rows).astype(self.dtype), square)
 
     def _mixed(self, X: np.ndarray, K: np.ndarray) -> None:
         """Dense rows against sparse points."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._allowed import POSITIVE
 from thresher._random import generator
 from thresher.kernels.functions import Exponential, Kernel, Linear
 from thresher.kernels.gram import gram, squares
@@ -24,6 +25,10 @@ from thresher.registry import KERNELS, resolve
 __all__ = ["median_gamma", "resolve_kernel"]
 
 _SAMPLE = 1000
+
+
+#: what the width of a kernel may be
+GAMMA = POSITIVE | "median" | None
 
 
 def resolve_kernel(kernel: Any, gamma: Any, X: Any, seed: int = 0) -> Kernel:

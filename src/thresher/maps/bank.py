@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._allowed import whole
 from thresher._random import generator
 from thresher.functions.base import check_numbers, count_nonzero, require
 from thresher.functions.kernel_sum import are_columns, taken_columns
@@ -79,6 +80,7 @@ class BankFeatures(FeatureMap):
     True True
     """
 
+    allowed = {"n_components": whole(1) | "auto", "sample": whole(1)}
     unit = "features of the kernels"
     usual_penalty = "group"
     state_names = ("landmarks_", "kernels_", "columns_", "spans_", "widths_", "projection_")
@@ -99,11 +101,8 @@ class BankFeatures(FeatureMap):
         self.random_state = random_state
 
     def learn(self, X: Any, y: np.ndarray | None = None) -> BankFeatures:
+        self.check_options()
         few = _USUAL if self.n_components == "auto" else self.n_components
-        if isinstance(few, bool) or not isinstance(few, int | np.integer) or few < 1:
-            raise ValueError(f"n_components must be a number of landmarks, got {few!r}")
-        if self.sample < 1:
-            raise ValueError(f"sample must be at least 1, got {self.sample}")
         seed = self._seed()
         if X.shape[0] > self.sample:
             X = X[np.sort(generator(seed, 11).choice(X.shape[0], self.sample, replace=False))]

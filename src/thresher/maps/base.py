@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from thresher._allowed import Allowed, check_allowed
 from thresher._rows import check_compressed
 from thresher._seed import seed_from
 from thresher.dimensions import Int
@@ -126,9 +127,15 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     contestants: ClassVar[tuple[Contestant, ...]] = ()
     #: fitted attributes, in the order in which files keep them
     state_names: ClassVar[tuple[str, ...]] = ()
+    #: what options may be, besides what subclasses add
+    allowed: ClassVar[dict[str, Allowed]] = {}
     random_state: Any
 
     # ------------------------------------------------------------ for subclasses
+
+    def check_options(self) -> None:
+        """Refuse options that cannot work, before any row is looked at."""
+        check_allowed(self)
 
     def learn(self, X: Any, y: np.ndarray | None = None) -> Self:
         """``fit`` for rows that have been checked; targets of an integer type are classes."""
@@ -263,6 +270,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         Of targets with several columns, those of many tasks, no map takes notice.
         """
+        self.check_options()
         X = self.checked(X, reset=True)
         if y is not None:  # of many tasks some targets may be missing
             y = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False)

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from thresher._allowed import FLAG, INTEGER, NOT_NEGATIVE, POSITIVE, whole
 from thresher._clock import has_end, is_over
 from thresher._threads import threads
 from thresher.dimensions import Float, Int
@@ -36,7 +37,6 @@ from thresher.maps.base import Circumstances
 from thresher.maps.leaves import (
     LeafFeatures,
     Trees,
-    is_whole,
     joined,
     one_tree,
     refuse_doubles,
@@ -102,6 +102,11 @@ class BoostedFeatures(LeafFeatures):
     20 trees True
     """
 
+    allowed = {
+        "n_components": whole(1) | "auto", "learning_rate": POSITIVE, "max_leaves": whole(2),
+        "min_leaf": whole(1), "ridge": NOT_NEGATIVE, "bundle": FLAG, "relearn": FLAG,
+        "n_jobs": INTEGER | None,
+    }  # fmt: skip
     contestants = (
         Contestant("boosted trees", {"map": "boosted"}, most_features=_MOST_FEATURES, scales=False),
     )
@@ -166,29 +171,15 @@ class BoostedFeatures(LeafFeatures):
         return threads(self.n_jobs) if X.shape[0] >= _MANY_ROWS else 1
 
     def _checked_options(self) -> dict[str, Any]:
-        wanted, auto = self.n_components, isinstance(self.n_components, str)
-        if auto and wanted != "auto":
-            raise ValueError(f"n_components must be a whole number or 'auto', got {wanted!r}")
-        whole = {"max_leaves": self.max_leaves, "min_leaf": self.min_leaf}
-        whole |= {} if auto else {"n_components": wanted}
-        for name, value in whole.items():
-            least = 2 if name == "max_leaves" else 1
-            if not is_whole(value, least):
-                raise ValueError(
-                    f"{name} must be a whole number of at least {least}, got {value!r}"
-                )
-        rate, ridge = self.learning_rate, self.ridge
-        if not (isinstance(rate, int | float | np.floating) and 0.0 < rate < math.inf):
-            raise ValueError(f"learning_rate must be a positive number, got {rate!r}")
-        if not (isinstance(ridge, int | float | np.floating) and 0.0 <= ridge < math.inf):
-            raise ValueError(f"ridge must be a number of at least 0, got {ridge!r}")
+        self.check_options()
+        auto = self.n_components == "auto"
         return {
-            "max_iter": _USUAL_ROUNDS if auto else int(wanted),
+            "max_iter": _USUAL_ROUNDS if auto else int(self.n_components),
             "early_stopping": "auto" if auto else False,
-            "learning_rate": float(rate),
+            "learning_rate": float(self.learning_rate),
             "max_leaf_nodes": int(self.max_leaves),
             "min_samples_leaf": int(self.min_leaf),
-            "l2_regularization": float(ridge),
+            "l2_regularization": float(self.ridge),
             "categorical_features": None,
         }
 

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._allowed import FLAG, INTEGER, POSITIVE, whole
 from thresher._clock import is_over, passed_on
 from thresher._random import generator
 from thresher._threads import threads
@@ -38,7 +39,6 @@ from thresher.kernels.matrices import canonical
 from thresher.maps.leaves import (
     LeafFeatures,
     Trees,
-    is_whole,
     joined,
     one_tree,
     refuse_doubles,
@@ -100,6 +100,11 @@ class ForestFeatures(LeafFeatures):
     (1797, 10)
     """
 
+    allowed = {
+        "n_components": whole(1) | "auto", "min_leaf": whole(1),
+        "max_features": POSITIVE | "sqrt" | "auto", "stretch": FLAG, "bundle": FLAG,
+        "sample": whole(1), "n_jobs": INTEGER | None,
+    }  # fmt: skip
     additive = True
     few, least = 100, 8
     contestants = (
@@ -164,22 +169,22 @@ class ForestFeatures(LeafFeatures):
         return self
 
     def _checked_options(self, d: int) -> dict[str, Any]:
-        _usual_trees(self.n_components)
-        for name in ("min_leaf", "sample"):
-            value = getattr(self, name)
-            if not is_whole(value):
-                raise ValueError(f"{name} must be a whole number above 0, got {value!r}")
+        self.check_options()
         tried = self.max_features
         if isinstance(tried, str):
             tried = {"auto": _usual_share(d), "sqrt": round(math.sqrt(d))}.get(tried)
-        if isinstance(tried, float) and 0.0 < tried <= 1.0:
+        if isinstance(tried, float) and tried <= 1.0:
             tried = max(1, math.ceil(tried * d))
-        if not is_whole(tried):
+        return {"min_samples_leaf": int(self.min_leaf), "max_features": int(min(tried, d))}
+
+    def check_options(self) -> None:
+        super().check_options()
+        tried = self.max_features
+        if not (isinstance(tried, str) or tried <= 1.0 or whole(1).admits(tried)):
             raise ValueError(
                 "max_features must be a number of features, a share up to 1.0, 'sqrt' or 'auto', "
-                f"got {self.max_features!r}"
+                f"got {tried!r}"
             )
-        return {"min_samples_leaf": int(self.min_leaf), "max_features": int(min(tried, d))}
 
     # ------------------------------------------------------------ searches and races
 
@@ -212,13 +217,7 @@ class ForestFeatures(LeafFeatures):
 
 def _usual_trees(n_components: Any) -> int:
     """How many trees: a number, or 50 for "auto"."""
-    if n_components == "auto":
-        return _USUAL_TREES
-    if not is_whole(n_components):
-        raise ValueError(
-            f"n_components must be a whole number above 0 or 'auto', got {n_components!r}"
-        )
-    return int(n_components)
+    return _USUAL_TREES if n_components == "auto" else int(n_components)
 
 
 def _usual_share(d: int) -> float:

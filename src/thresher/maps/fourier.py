@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from thresher._allowed import FLAG, whole
 from thresher._random import generator
 from thresher._rows import as_rows
 from thresher.dimensions import Int
 from thresher.functions.base import check_numbers, count_nonzero, require
 from thresher.kernels import RBF, Exponential, Kernel
 from thresher.kernels.gram import blocks, inner_products
-from thresher.kernels.width import resolve_kernel
+from thresher.kernels.width import GAMMA, resolve_kernel
 from thresher.maps.base import FeatureMap
 from thresher.maps.landmarks import landmark_room, landmark_work, subset_size
 
@@ -66,6 +67,7 @@ class FourierFeatures(FeatureMap):
     (1797, 200)
     """
 
+    allowed = {"n_components": whole(1) | "auto", "gamma": GAMMA, "orthogonal": FLAG}
     state_names = ("frequencies_", "phases_", "kernel_")
 
     def __init__(
@@ -85,8 +87,7 @@ class FourierFeatures(FeatureMap):
 
     def learn(self, X: Any, y: np.ndarray | None = None) -> FourierFeatures:
         wanted = _USUAL if self.n_components == "auto" else self.n_components
-        if isinstance(wanted, str) or wanted < 1:
-            raise ValueError(f"n_components must be at least 1, got {self.n_components!r}")
+        self.check_options()
         seed = self._seed()
         self.kernel_ = resolve_kernel(self.kernel, self.gamma, X, seed)
         rng = generator(seed, 18)

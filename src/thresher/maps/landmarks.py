@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from thresher._allowed import whole
 from thresher._random import generator
 from thresher.dimensions import Int
 from thresher.kernels import Kernel
@@ -36,13 +37,18 @@ from thresher.maps.pilot import pilot_loss
 from thresher.maps.whitening import whitening
 
 __all__ = [
-    "LANDMARKS", "landmark_room", "landmark_work", "lloyd", "medoids", "nearest", "subset_size",
+    "COMPONENTS", "LANDMARKS", "check_rule", "landmark_room", "landmark_work", "lloyd", "medoids",
+    "nearest", "subset_size",
 ]  # fmt: skip
 
 _LEAST, _MOST = 50, 4000
 _WHITENING = 2000  # landmarks for which whitening costs as much as all else
 
 _FULL = 3000  # landmarks that whitening still takes in a second
+
+
+#: what a number of landmarks may be
+COMPONENTS = whole(1) | "auto" | "sqrt" | "full"
 
 
 def subset_size(n_components: Any, n: int) -> int:
@@ -58,14 +64,8 @@ def subset_size(n_components: Any, n: int) -> int:
         wanted = max(1, round(n**0.5 if n < 10_000 else n**0.5 / 5.0))
     elif n_components == "full":
         wanted = _FULL
-    elif isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
-        if n_components < 1:
-            raise ValueError(f"n_components must be at least 1, got {n_components}")
-        wanted = int(n_components)
     else:
-        raise ValueError(
-            f"n_components must be a whole number, 'auto', 'sqrt' or 'full', got {n_components!r}"
-        )
+        wanted = int(n_components)
     return min(wanted, n)
 
 
@@ -114,6 +114,14 @@ LANDMARKS: dict[str, Callable[[Kernel, Any, Any, int, int], Any]] = {
     "leverage": _leverage,
     "margin": _margin,
 }
+
+
+def check_rule(landmarks: Any) -> None:
+    """ValueError where a word is no rule for landmarks."""
+    if isinstance(landmarks, str) and landmarks not in LANDMARKS:
+        raise ValueError(
+            f"landmarks={landmarks!r} is unknown: give points or one of {', '.join(LANDMARKS)}"
+        )
 
 
 def weighted_draw(weight: np.ndarray, m: int, seed: int) -> np.ndarray:

@@ -29,7 +29,6 @@ __all__ = [
     "LeafFeatures",
     "Trees",
     "blurred_column",
-    "is_whole",
     "joined",
     "one_tree",
     "refuse_doubles",
@@ -268,11 +267,6 @@ def refuse_doubles(values: np.ndarray) -> None:
     """Trees compare singles: ValueError for values that are none."""
     if np.any(np.abs(values) > np.finfo(np.float32).max):
         raise ValueError("a value of X is too large for single precision, as trees use: scale it")
-
-
-def is_whole(value: Any, least: int = 1) -> bool:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return bool(whole and value >= least)
 
 
 def joined(trees: list[Trees]) -> Trees:

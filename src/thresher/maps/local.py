@@ -20,14 +20,16 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
+from thresher._allowed import whole
 from thresher._random import generator
 from thresher.dimensions import Int
 from thresher.functions.base import check_numbers, count_nonzero, require
 from thresher.kernels.expansion import onnx_values
 from thresher.kernels.matrices import stack
-from thresher.kernels.width import resolve_kernel
+from thresher.kernels.width import GAMMA, resolve_kernel
 from thresher.maps.base import Circumstances, FeatureMap, best_of_stochastic
 from thresher.maps.landmarks import (
+    COMPONENTS,
     LANDMARKS,
     landmark_room,
     landmark_work,
@@ -79,6 +81,9 @@ class LocalNystroem(FeatureMap):
     ((1797, 204), 51)
     """
 
+    allowed = {
+        "n_components": COMPONENTS, "cells": whole(1) | "auto", "gamma": GAMMA, "sample": whole(1),
+    }  # fmt: skip
     closer = 5.0  # ijcnn1 3, covtype 7
     contestants = (Contestant("local kernel", {"map": "local"}),)
     state_names = ("centres_", "landmarks_", "projections_", "sizes_", "kernel_")
@@ -105,7 +110,7 @@ class LocalNystroem(FeatureMap):
     # ------------------------------------------------------------ learning
 
     def learn(self, X: Any, y: np.ndarray | None = None) -> LocalNystroem:
-        self._check_options()
+        self.check_options()
         seed, n = self._seed(), X.shape[0]
         size = min(self._wanted_cells(n), n)
         few = min(self.sample, _SAMPLE_PER_CELL * size)
@@ -130,16 +135,12 @@ class LocalNystroem(FeatureMap):
     def _wanted_cells(self, n: int) -> int:
         return _usual_cells(n) if self.cells == "auto" else int(self.cells)
 
-    def _check_options(self) -> None:
-        whole = isinstance(self.cells, int | np.integer) and not isinstance(self.cells, bool)
-        if self.cells != "auto" and not (whole and self.cells >= 1):
-            raise ValueError(f"cells must be a whole number above 0 or 'auto', got {self.cells!r}")
+    def check_options(self) -> None:
+        super().check_options()
         if self.landmarks not in LANDMARKS:
             raise ValueError(
                 f"landmarks={self.landmarks!r} is unknown: give one of {', '.join(LANDMARKS)}"
             )
-        if self.sample < 1:
-            raise ValueError(f"sample must be at least 1, got {self.sample}")
 
     # ------------------------------------------------------------ features and scores
 

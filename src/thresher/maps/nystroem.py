@@ -19,7 +19,9 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array
 
+from thresher._allowed import number, whole
 from thresher._random import generator, uniform
+from thresher._rows import check_compressed
 from thresher.dimensions import Int
 from thresher.functions.base import check_numbers, count_nonzero, require
 from thresher.kernels import Kernel
@@ -27,10 +29,17 @@ from thresher.kernels.expansion import onnx_values
 from thresher.kernels.gram import Points, blocks, gram
 from thresher.kernels.left_out import kernel_by_left_out
 from thresher.kernels.matrices import distinct, stack
-from thresher.kernels.width import resolve_kernel
+from thresher.kernels.width import GAMMA, resolve_kernel
 from thresher.maps.base import FeatureMap
 from thresher.maps.entropy import CHANCES, entropy
-from thresher.maps.landmarks import LANDMARKS, landmark_room, landmark_work, subset_size
+from thresher.maps.landmarks import (
+    COMPONENTS,
+    LANDMARKS,
+    check_rule,
+    landmark_room,
+    landmark_work,
+    subset_size,
+)
 from thresher.maps.whitening import Basis, whitening
 from thresher.registry import Contestant
 
@@ -81,6 +90,10 @@ callable, default="uniform"
     (1797, 50)
     """
 
+    allowed = {
+        "n_components": COMPONENTS, "gamma": GAMMA | "loo", "tol": number(0.0, 1.0, "[)") | None,
+        "sample": whole(1),
+    }  # fmt: skip
     contestants = (
         Contestant("kernel"),
         Contestant(
@@ -110,7 +123,7 @@ callable, default="uniform"
         self.random_state = random_state
 
     def learn(self, X: Any, y: np.ndarray | None = None) -> Nystroem:
-        self._check_options()
+        self.check_options()
         seed = self._seed()
         for name in ("_stream", "_ridge"):
             self.__dict__.pop(name, None)
@@ -170,7 +183,7 @@ callable, default="uniform"
         first = not hasattr(self, "_stream")
         X = self.checked(X, reset=first)
         if first:
-            self._check_options()
+            self.check_options()
             seed = self._seed()
             self.kernel_ = resolve_kernel(self.kernel, self.gamma, X, seed)
             size = subset_size(self.n_components, 10**9)
@@ -248,21 +261,15 @@ callable, default="uniform"
 
     # ------------------------------------------------------------ parts
 
-    def _check_options(self) -> None:
-        if isinstance(self.landmarks, str) and self.landmarks not in LANDMARKS:
-            raise ValueError(
-                f"landmarks={self.landmarks!r} is unknown: give points or one of "
-                f"{', '.join(LANDMARKS)}"
-            )
-        if self.tol is not None and not 0.0 <= self.tol < 1.0:
-            raise ValueError(f"tol must lie in [0, 1) or be None, got {self.tol}")
-        if self.sample < 1:
-            raise ValueError(f"sample must be at least 1, got {self.sample}")
+    def check_options(self) -> None:
+        super().check_options()
+        check_rule(self.landmarks)
 
     def _given(self, n_features: int) -> Any:
         return self._checked(self.landmarks, n_features)
 
     def _checked(self, points: Any, n_features: int) -> Any:
+        check_compressed(points, "landmarks")
         points = check_array(points, accept_sparse="csr", dtype=[np.float64, np.float32])
         if points.shape[1] != n_features:
             raise ValueError(

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from thresher._allowed import INTEGER, whole
 from thresher._clock import passed_on
 from thresher._random import generator
 from thresher._threads import threads
@@ -69,6 +70,7 @@ class StackFeatures(FeatureMap):
     2 models True
     """
 
+    allowed = {"folds": whole(0), "n_jobs": INTEGER | None}
     uses_kernel = False
     unit = "scores of models"
     learns_weights = False
@@ -103,6 +105,7 @@ class StackFeatures(FeatureMap):
 
     def learn_weighted(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> StackFeatures:
         """Targets of an integer type are classes, others are to be predicted."""
+        self.check_options()
         numbers = y.dtype.kind == "f"
         codes, classes = (y, np.empty(0)) if numbers else _codes(y)
         members = self._checked_members("regression" if numbers else "classification")
@@ -172,7 +175,7 @@ class StackFeatures(FeatureMap):
         self, codes: np.ndarray, classes: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows of a class are spread over the folds."""
-        if not (isinstance(self.folds, int | np.integer) and self.folds >= 2):
+        if self.folds < 2:
             raise ValueError(f"folds must be a whole number of at least 2, got {self.folds!r}")
         if codes.size < 2 * self.folds:
             raise ValueError(f"n_samples={codes.size} are too few for {self.folds} folds")

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from thresher._allowed import NOT_NEGATIVE, POSITIVE
 from thresher.dimensions import Float
 from thresher.functions.base import check_numbers, require
 from thresher.kernels.gram import blocks
@@ -67,6 +68,7 @@ class TermFeatures(FeatureMap):
      [1.   0.   0.  ]]
     """
 
+    allowed = {"power": POSITIVE, "rarity": NOT_NEGATIVE}
     by_entries = True
     uses_kernel = False
     by_columns = True
@@ -87,17 +89,11 @@ class TermFeatures(FeatureMap):
 
     def learn(self, X: Any, y: np.ndarray | None = None) -> TermFeatures:
         """How many rows have each term."""
-        self._check_powers()
+        self.check_options()
         having = _counts(X)
         self.weights_ = ((X.shape[0] + 1.0) / (having + 1.0)) ** self.rarity
         self.entries_ = float(having.sum() / X.shape[0])
         return self
-
-    def _check_powers(self) -> None:
-        if not (_is_number(self.power) and self.power > 0.0):
-            raise ValueError(f"power must be a number above 0, got {self.power!r}")
-        if not (_is_number(self.rarity) and self.rarity >= 0.0):
-            raise ValueError(f"rarity must be a number of at least 0, got {self.rarity!r}")
 
     def features(self, X: Any, out: np.ndarray | None = None) -> Any:
         """The largest value of a row is brought to one before it is raised: none overflows then."""
@@ -136,7 +132,7 @@ class TermFeatures(FeatureMap):
         return {"map__power": Float(0.1, 1.0), "map__rarity": Float(0.0, 0.6)}
 
     def check(self, features: int, width: int) -> None:
-        self._check_powers()
+        self.check_options()
         check_numbers("weights_", self.weights_, (features,))
         entries = self.entries_
         sound = type(entries) is float and 0.0 <= entries <= features
@@ -179,8 +175,3 @@ def _by_entry(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.nda
 
 def _or_one(lengths: np.ndarray) -> np.ndarray:
     return np.where(lengths > 0.0, lengths, lengths.dtype.type(1.0))
-
-
-def _is_number(value: Any) -> bool:
-    number = isinstance(value, int | float | np.integer | np.floating)
-    return bool(number and not isinstance(value, bool) and np.isfinite(value))

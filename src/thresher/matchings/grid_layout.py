@@ -20,6 +20,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from thresher._allowed import OPEN_SHARE, check_allowed, whole
 from thresher._random import generator
 from thresher._seed import seed_from
 from thresher.matchings.assignment import best_assignment
@@ -70,6 +71,8 @@ class GridLayout(BaseEstimator):
     True
     """
 
+    allowed = {"decay": OPEN_SHARE, "block": whole(2)}
+
     def __init__(
         self,
         shape: Any = None,
@@ -112,10 +115,7 @@ class GridLayout(BaseEstimator):
 
     def _mask(self, n: int) -> np.ndarray:
         """Where there are places, checked."""
-        if not 0.0 < self.decay < 1.0:
-            raise ValueError(f"decay must lie between 0 and 1, got {self.decay!r}")
-        if not self.block >= 2:
-            raise ValueError(f"block must be at least 2, got {self.block!r}")
+        check_allowed(self)
         if self.shape is None:
             columns = int(np.ceil(np.sqrt(n)))
             return np.ones((-(-n // columns), columns), dtype=bool)

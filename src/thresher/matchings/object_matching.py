@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from thresher._allowed import FLAG, NOT_NEGATIVE, UNLIMITED, OneOf, check_allowed, number, whole
+from thresher._rows import check_compressed
 from thresher._seed import seed_from
 from thresher.kernels.gram import gram
 from thresher.kernels.width import resolve_kernel
@@ -111,6 +112,13 @@ class ObjectMatching(BaseEstimator):
     (30, 3)
     """
 
+    allowed = {
+        "method": OneOf(*_METHODS), "penalty": UNLIMITED, "centre": FLAG, "refine": FLAG,
+        "power": number(0.0, 1.0, "(]") | None, "starts": whole(1), "max_iter": whole(1),
+        "rank": whole(1) | "auto" | None, "landmarks": whole(1) | "auto" | None,
+        "tol": NOT_NEGATIVE,
+    }  # fmt: skip
+
     def __init__(
         self,
         method: str = "convex",
@@ -154,10 +162,11 @@ class ObjectMatching(BaseEstimator):
         seeds : sequence of pairs (row of X, row of Y) or None, default=None
             Pairs that are known.
         """
-        self._check_options()
+        check_allowed(self)
         seed = seed_from(self.random_state)
         precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
         options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        check_compressed(X)
         X = validate_data(self, X, **options)
         Y = _as_rows(Y, X.dtype)
         if precomputed:
@@ -253,23 +262,6 @@ class ObjectMatching(BaseEstimator):
             )
         return recall(self.probabilities_, truth, n)
 
-    def _check_options(self) -> None:
-        if self.method not in _METHODS:
-            raise ValueError(f"method must be 'convex' or 'sorting', got {self.method!r}")
-        if not (isinstance(self.penalty, Real) and float(self.penalty) > 0.0):
-            raise ValueError(f"penalty must be a positive number, got {self.penalty!r}")
-        if not (isinstance(self.tol, Real) and float(self.tol) >= 0.0):
-            raise ValueError(f"tol must be a number, zero or more, got {self.tol!r}")
-        fraction = isinstance(self.power, Real) and 0.0 < float(self.power) <= 1.0
-        if self.power is not None and not fraction:
-            raise ValueError(f"power must lie in (0, 1] or be None, got {self.power!r}")
-        for name in ("starts", "max_iter", "rank", "landmarks"):
-            value = getattr(self, name)
-            if name in ("rank", "landmarks") and (value is None or value == "auto"):
-                continue
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a positive whole number, got {value!r}")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -282,6 +274,7 @@ def _as_rows(Y: Any, dtype: Any) -> Any:
     """Y as a matrix in the precision of X; a vector becomes one column."""
     if Y is None:
         raise ValueError("requires y to be passed, but the target y is None: Y is the other set")
+    check_compressed(Y, "Y")
     if not issparse(Y):
         Y = np.asarray(Y)
         Y = Y[:, None] if Y.ndim == 1 else Y

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from thresher._random import generator
+from thresher._rows import check_compressed
 from thresher.orderings.points import EUCLIDEAN, as_points
 
 __all__ = [
@@ -101,7 +102,11 @@ def banded_anti_robinson(X: Any, order: Any, band: int = 10) -> float:
     >>> banded_anti_robinson(np.array([[0.0], [1.0], [3.0]]), [0, 1, 2], band=2)
     9.0
     """
-    return float(_banded(as_points(X, EUCLIDEAN), np.asarray(order, dtype=np.int64), band))
+    check_compressed(X)
+    order = np.asarray(order, dtype=np.int64)
+    if order.size and not 0 <= order.min() <= order.max() < X.shape[0]:
+        raise ValueError(f"order names rows beyond the {X.shape[0]} of X")
+    return float(_banded(as_points(X, EUCLIDEAN), order, band))
 
 
 @njit(cache=True, nogil=True)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from thresher._allowed import FLAG, INTEGER, NOT_NEGATIVE, OneOf, check_allowed, number, whole
 from thresher._random import generator
 from thresher._rows import check_compressed
 from thresher._seed import seed_from
@@ -149,6 +150,14 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     [True, True, True, True, True, False, False]
     """
 
+    allowed = {
+        "method": OneOf(*_METHODS), "residual": OneOf(*RESIDUALS), "policy": OneOf(*POLICIES),
+        "metric": OneOf("euclidean", "squared"), "alpha": number(1.0), "tol": NOT_NEGATIVE,
+        "max_iter": whole(1) | None, "scale": FLAG | None, "sample": whole(2) | None,
+        "effort": number(0.0, 1e6, "[)") | "auto" | None, "levels": whole(1, 12) | None,
+        "n_jobs": INTEGER | None,
+    }  # fmt: skip
+
     def __init__(
         self,
         method: str = "tsp",
@@ -191,7 +200,7 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         Beside these rows it takes one copy of them in single precision, which ``rows_`` keeps.
         """
-        self._check_options()
+        check_allowed(self)
         X = self._checked(X, reset=True)
         started, seed = time.perf_counter(), seed_from(self.random_state)
         columns = Columns.of(X, self.residual)
@@ -253,27 +262,6 @@ class RowOrdering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _search(self, effort: float | None, levels: int | None, seed: int) -> PathSearch:
         metric = MANHATTAN if self.residual == LAPLACIAN else METRICS[self.metric]
         return PathSearch(metric, effort, levels, seed=seed, threads=threads(self.n_jobs))
-
-    def _check_options(self) -> None:
-        choices = {
-            "method": _METHODS, "residual": RESIDUALS, "policy": POLICIES,
-            "metric": ("euclidean", "squared"),
-        }  # fmt: skip
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                words = ", ".join(map(repr, known))
-                raise ValueError(f"{name} must be one of {words}, got {getattr(self, name)!r}")
-        for name, least in (("alpha", 1.0), ("tol", 0.0), ("max_iter", 1)):
-            given = getattr(self, name)
-            if not (given is None and name == "max_iter") and not given >= least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)!r}")
-        if self.sample is not None and not self.sample >= 2:
-            raise ValueError(f"sample must be None or at least 2, got {self.sample!r}")
-        if self.levels is not None and not 1 <= self.levels <= 12:
-            raise ValueError(f"levels must be None or from 1 to 12, got {self.levels!r}")
-        good = self.effort is None or self.effort == "auto"
-        if not good and not (isinstance(self.effort, int | float) and 0.0 <= self.effort < 1e6):
-            raise ValueError(f"effort must be a number from 0, 'auto' or None, got {self.effort!r}")
 
     def _checked(self, X: Any, reset: bool) -> Any:
         if isinstance(X, RowBlocks):

@@ -61,7 +61,7 @@ def _centres(X, first, last, seed):
     return centres, chosen
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, forceinline=True)
 def _dot(X, i, w):
     total = np.float32(0.0)
     for j in range(w.size):

@@ -142,9 +142,11 @@ def strengthened(penalty: Penalty, alpha: float) -> Penalty:
 
 
 def check_strength(penalty: Any) -> None:
-    if not (penalty.strength >= 0.0 and math.isfinite(penalty.strength)):
+    strength = penalty.strength
+    number = isinstance(strength, int | float | np.number)
+    if not (number and strength >= 0.0 and math.isfinite(strength)):
         name = type(penalty).__name__
-        raise ValueError(f"{name}: strength must be finite and at least 0, got {penalty.strength}")
+        raise ValueError(f"{name}: strength must be finite and at least 0, got {strength!r}")
 
 
 def check_weights(penalty: Any) -> None:

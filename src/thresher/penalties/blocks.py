@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 _ROUNDS, _ENOUGH = 2000, 1e-9  # of splitting weights among groups
+_DUST = 1e-6  # a group with no larger share of any of its features is not used
 
 
 class GroupPenalty(Penalty):
@@ -117,6 +119,14 @@ class GroupPenalty(Penalty):
     def overlaps(self) -> bool:  # type: ignore[override]
         """Whether groups share features."""
         return self.members is not None
+
+    @cached_property
+    def latent(self) -> Self:
+        """The penalty of the copies, as if each, group after group, were a feature by itself."""
+        if not self.overlaps:
+            return self
+        labels = self.owners.astype(np.int64)
+        return dataclasses.replace(self, groups=labels, members=None)  # type: ignore[type-var]
 
     def pattern_block(self, w, group):
         """The smooth piece that the weights of a group lie on: 0 where all are zero, else 1."""
@@ -320,6 +330,28 @@ def _split(penalty, w, rounds, enough, copies):
         if value >= before * (1.0 - enough):
             break
         before = value
+    _swept(penalty, w, eta, copies)
+
+
+@njit(cache=True, nogil=True)
+def _swept(penalty, w, eta, copies):
+    """Takes groups out whose shares go to zero, and would get there after infinitely many rounds
+    only; the other groups get what they had."""
+    pointers, order = penalty.pointers, penalty.order
+    total = np.zeros(w.size)
+    for group in range(eta.size):
+        largest = 0.0
+        for k in range(pointers[group], pointers[group + 1]):
+            if w[order[k]] != 0.0:
+                largest = max(largest, abs(copies[k] / w[order[k]]))
+        if largest <= _DUST:
+            eta[group] = 0.0
+        for k in range(pointers[group], pointers[group + 1]):
+            total[order[k]] += eta[group]
+    for group in range(eta.size):
+        for k in range(pointers[group], pointers[group + 1]):
+            j = order[k]
+            copies[k] = w[j] * eta[group] / total[j] if total[j] > 0.0 else 0.0
 
 
 def split(penalty: GroupPenalty, w: np.ndarray) -> np.ndarray:

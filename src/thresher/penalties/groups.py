@@ -31,9 +31,9 @@ class _Weighted(GroupPenalty):
         if self.strength is not None:
             check_strength(self)
             self._set(strength=float(self.strength))
-        name = type(self).__name__
-        if not 0.0 <= self.elastic <= 1.0:
-            raise ValueError(f"{name}: elastic must lie in [0, 1], got {self.elastic}")
+        name, number = type(self).__name__, isinstance(self.elastic, int | float | np.number)
+        if not (number and 0.0 <= self.elastic <= 1.0):
+            raise ValueError(f"{name}: elastic must lie in [0, 1], got {self.elastic!r}")
         self._lay_out()
         if not self.is_bound:
             self._set(factors=np.zeros(0))
@@ -44,7 +44,13 @@ class _Weighted(GroupPenalty):
 
     def _numbers(self, name: str, given: Any) -> np.ndarray:
         """One of at least 0 for each group."""
-        kind, numbers = type(self).__name__, np.asarray(given, dtype=np.float64)
+        kind = type(self).__name__
+        try:
+            numbers = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{kind}: {name} must be a number for each group, got {given!r}"
+            ) from None
         if numbers.shape != (self.n_groups,):
             raise ValueError(f"{kind}: {name} of shape {numbers.shape} for {self.n_groups} groups")
         wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0.0)))

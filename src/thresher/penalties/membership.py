@@ -2,7 +2,8 @@
 
 ======================================= ==========================================================
 ``["a", "a", "b"]``, an array           a label for each feature
-``[[0, 1], [2]]``, ``[["x", "y"], ..]`` the features of each group, by place or by name
+``[[0, 1], [2]]``, ``[["x", "y"], ..]`` the features of each group, by place or by name (that
+                                        of a column: all features that are made of it)
 ``{"size": ["x", "y"], ...}``           the same with names of the groups
 ``r"^(\\w+)_"``                          a regular expression: features whose names agree in what
                                         it matches (in its first parenthesis, if it has one)
@@ -72,6 +73,8 @@ def membership(groups: Any, features: Features | None, owner: str) -> Membership
         return None if features is None else _by_text(groups, features, owner)
     names = None
     if isinstance(groups, Mapping):
+        if not groups:
+            raise ValueError(f"{owner}: there are no groups")
         names, groups = tuple(map(str, groups)), list(groups.values())
     if isinstance(groups, list | tuple) and any(map(_is_listed, groups)):
         return _by_lists(groups, names, features, owner)
@@ -161,7 +164,9 @@ def _by_lists(
     count = int(members.max()) + 1 if features is None else features.count
     covered = np.bincount(members, minlength=count)
     if not np.all(covered):
-        raise ValueError(f"{owner}: {_missed(np.flatnonzero(covered == 0), features)} in no group")
+        largest = "" if features is not None else f", but feature {count - 1} is in one"
+        missed = _missed(np.flatnonzero(covered == 0), features)
+        raise ValueError(f"{owner}: {missed} in no group{largest}")
     if members.size > count:
         return Membership(labels, members, names)
     return Membership(labels[np.argsort(members, kind="stable")], None, names)
@@ -169,7 +174,7 @@ def _by_lists(
 
 def _places(group: list[Any], features: Features | None, owner: str) -> np.ndarray:
     """The features of a group as numbers."""
-    known = {} if features is None or features.names is None else _numbered(features.names)
+    known = {} if features is None else _numbered(features)
     out: list[int] = []
     for item in group:
         if isinstance(item, str):
@@ -178,7 +183,7 @@ def _places(group: list[Any], features: Features | None, owner: str) -> np.ndarr
                 hint = f": did you mean {near[0]!r}?" if near else ""
                 which = "" if known else ", and the features have no names"
                 raise ValueError(f"{owner} names {item!r}, which is no feature{which}{hint}")
-            out.append(known[item])
+            out.extend(known[item])
         elif isinstance(item, int | np.integer) and not isinstance(item, bool):
             if item < 0 or (features is not None and item >= features.count):
                 most = "" if features is None else f" of {features.count}"
@@ -187,13 +192,20 @@ def _places(group: list[Any], features: Features | None, owner: str) -> np.ndarr
         else:
             raise ValueError(f"{owner} has {item!r}, which is neither a name nor a place")
     if len(set(out)) < len(out):
-        twice = next(item for k, item in enumerate(group) if out[k] in out[:k])
-        raise ValueError(f"{owner} has feature {twice!r} twice")
+        twice = next(j for k, j in enumerate(out) if j in out[:k])
+        name = twice if features is None or features.names is None else str(features.names[twice])
+        raise ValueError(f"{owner} has feature {name!r} twice")
     return np.array(out, dtype=np.int64)
 
 
-def _numbered(names: Sequence[str]) -> dict[str, int]:
-    return {str(name): j for j, name in enumerate(names)}
+def _numbered(features: Features) -> dict[str, range]:
+    """The features that a name stands for: one, or those of a column."""
+    known, first = {}, 0
+    for column, width in features.columns or ():
+        known[str(column)] = range(first, first + width)
+        first += width
+    names = () if features.names is None else features.names
+    return known | {str(name): range(j, j + 1) for j, name in enumerate(names)}
 
 
 def _missed(places: np.ndarray, features: Features | None) -> str:

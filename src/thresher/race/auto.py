@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from thresher._allowed import INTEGER, SECONDS, OneOf, check_allowed
 from thresher._clock import ending
 from thresher._seed import seed_from
 from thresher._threads import threads
@@ -20,6 +21,7 @@ from thresher.race.contestants import contestants
 from thresher.race.outcome import Outcome
 from thresher.race.race import Race
 from thresher.race.runner import Trial
+from thresher.race.winners import PREFERENCES
 
 __all__ = ["AutoClassifier", "AutoRegressor"]
 
@@ -34,6 +36,7 @@ class _Auto(BaseEstimator):
     The estimate is that of the model that won: the last one has seen the held-out rows too.
     """
 
+    allowed = {"budget": SECONDS, "prefer": OneOf(*PREFERENCES), "n_jobs": INTEGER | None}
     _task: str
 
     def __init__(
@@ -50,8 +53,7 @@ class _Auto(BaseEstimator):
 
     def _race(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> tuple[Race, Outcome]:
         """Fit and judge ``best_estimator_``."""
-        if not (np.isfinite(self.budget) and self.budget > 0.0):
-            raise ValueError(f"budget must be a positive number of seconds, got {self.budget}")
+        check_allowed(self)
         started = time.monotonic()
         seed = seed_from(self.random_state)
         held, rest = self._hold_out(y, seed)
@@ -75,6 +77,8 @@ class _Auto(BaseEstimator):
         known = contestants(self._task, hasattr(X, "indptr"), X.shape[1], seed, jobs, X.shape[0])
         if self.learners is None:
             return known
+        if not self.learners:
+            raise ValueError(f"learners is empty: choose from {', '.join(known)}")
         if isinstance(self.learners, dict):
             return dict(self.learners)
         unknown = [name for name in self.learners if name not in known]
@@ -108,7 +112,7 @@ class _Auto(BaseEstimator):
         some = slice(None) if rows == y.size else np.sort(part)
         given = None if weight is None else weight[some]
         model = self._fitted(outcome.grown(rows, left), X[some], y[some], given, started)
-        if race.is_worse(model, outcome):
+        if race.winners.is_worse(model, outcome):
             return outcome.model
         self.rows_ = rows
         return model
@@ -217,27 +221,26 @@ class AutoClassifier(ClassifierMixin, _Auto):
 
     def _calibrate(self, race: Race, outcome: Outcome) -> None:
         """On the scores that the winner gave to rows it had not seen."""
-        rows, model, scores = outcome.judged, outcome.model, outcome.scores
-        if scores is None:  # a model that is not ours
-            scores = np.reshape(model.decision_function(race.X[rows]), (rows.size, -1))
-        codes = np.searchsorted(self.classes_, race.y[rows])
-        fits = scores.shape[1] == (self.classes_.size if self.classes_.size > 2 else 1)
-        if not fits or np.unique(codes).size < 2:
-            self.calibrator_ = None
-            return
-        weight = None if race.weight is None else race.weight[rows]
-        self.calibrator_ = calibrate(scores, codes, weight, "sigmoid")
+        unseen = race.winners.unseen(outcome, self.classes_.size)
+        self.calibrator_ = None if unseen is None else calibrate(*unseen, "sigmoid")
 
     def decision_function(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         return self.best_estimator_.decision_function(input.checked_X(self, X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Calibrated on the validation rows of the race."""
-        scores = self.decision_function(X)
-        if self.calibrator_ is None:
-            raise ValueError("too few rows of some class to calibrate probabilities on")
-        return self.calibrator_(scores[:, None] if scores.ndim == 1 else scores)
+        """Calibrated on rows of the race that the winner had not seen.
+
+        A winner that is not ours and has no ``decision_function`` gives its own.
+        """
+        check_is_fitted(self)
+        best = self.best_estimator_
+        if self.calibrator_ is not None:
+            scores = self.decision_function(X)
+            return self.calibrator_(scores[:, None] if scores.ndim == 1 else scores)
+        if not hasattr(best, "decision_function") and hasattr(best, "predict_proba"):
+            return best.predict_proba(input.checked_X(self, X))
+        raise ValueError("too few rows of some class to calibrate probabilities on")
 
 
 class AutoRegressor(RegressorMixin, _Auto):
@@ -299,6 +302,7 @@ class AutoRegressor(RegressorMixin, _Auto):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AutoRegressor:
         X, y = input.checked_Xy(self, X, y, reset=True, numeric=True)
         y = np.asarray(y, dtype=np.float64)
+        input.refuse_far_targets(y)
         self._race(X, y, input.check_weight(sample_weight, X))
         return self
 

@@ -139,6 +139,12 @@ class Fitting:
         """1 for every row in the wrong class, or its squared miss."""
         return self._judged(model, rows, self._scores(model, rows))
 
+    def decisions(self, model: Any, rows: np.ndarray) -> np.ndarray | None:
+        """(rows, outputs) by any model's ``decision_function``; None where it has none."""
+        if not hasattr(model, "decision_function"):
+            return None
+        return np.reshape(model.decision_function(self.X[rows]), (rows.size, -1))
+
     def _judged(self, model: Any, rows: np.ndarray, scores: np.ndarray | None) -> np.ndarray:
         y = self.y[rows]
         if scores is not None:

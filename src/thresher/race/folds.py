@@ -17,7 +17,11 @@ _FEW = 10_000  # rows up to which one fold is not enough to tell learners apart
 
 
 class Folds:
-    """``count`` folds of the rows 0 .. n - 1; ``y`` are labels, or numbers of a regression."""
+    """``count`` folds of the rows 0 .. n - 1; ``y`` are labels, or numbers of a regression.
+
+    ``used``: those that settings are judged in, so far; ``learned``: rows to learn from in the
+    first of them.
+    """
 
     def __init__(self, y: np.ndarray, regression: bool, rng: np.random.Generator):
         if y.size < 2 * _FOLDS:
@@ -27,7 +31,8 @@ class Folds:
         parts = max(_FOLDS, math.ceil(y.size / _MOST_JUDGES))
         self.part = np.empty(y.size, dtype=np.int64)
         self.part[by_class] = np.arange(y.size) % parts
-        self.count = parts if y.size <= _FEW else 1
+        self.count, self.used = parts if y.size <= _FEW else 1, 1
+        self.learned = int(np.count_nonzero(self.part))
         if not regression and np.unique(y[self.train(0)]).size < 2:
             raise ValueError("the rows hold one class only, or one member of the other")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -14,7 +14,7 @@ from thresher.race.runner import Runner, Trial, seconds_of
 from thresher.race.stacking import Stack
 from thresher.registry import LEARNERS
 
-__all__ = ["Outcome", "of_runner", "of_stack"]
+__all__ = ["Outcome", "Unseen", "of_runner", "of_stack"]
 
 _SAFE = 0.8  # of the time that is left, for the trees of the last fit
 CLEARLY_MORE = 1.2  # times the trees
@@ -63,6 +63,14 @@ class Outcome:
             self.params.update(trees)
             self.estimator.set_params(**trees)
         return self.estimator
+
+
+class Unseen(NamedTuple):
+    """Scores of rows that the model had not learned from, with their class numbers."""
+
+    scores: np.ndarray
+    codes: np.ndarray
+    weight: np.ndarray | None
 
 
 def settled(runner: Runner, rows: int) -> tuple[dict[str, Any], Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from thresher._allowed import FLAG, allowed_of
 from thresher.maps.relevance import MOST_FEATURES
 from thresher.race.capacity import capacity, grows, larger, map_of, modest, rescaled
 from thresher.race.runner import Runner
@@ -133,7 +134,8 @@ def _other_scales(estimator: Any, X: Any) -> list[dict[str, Any]]:
     scale = estimator.get_params(deep=False).get("scale")
     if not isinstance(scale, bool):
         return []
-    words = getattr(estimator, "scales", ()) if X.shape[1] <= MOST_FEATURES else ()
+    words = allowed_of(type(estimator)).get("scale", FLAG).also
+    words = words if X.shape[1] <= MOST_FEATURES else ()
     others = words if hasattr(X, "indptr") else (not scale, *words)
     return [{"scale": other} for other in others]
 

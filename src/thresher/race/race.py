@@ -3,8 +3,8 @@
 Runners are families of learners with search spaces.  All run on a small part of the rows first;
 those that are clearly behind drop out, the others go on with four times as many rows.  On all rows
 everyone who is left is judged in as many folds as there is time for (``folds.py``), and the time
-that remains is spent on settings of those in front.  In the end models win together
-(``stacking.py``), unless the best of them is clearly better alone.  Rows for an honest estimate of
+that remains is spent on settings of those in front.  In the end models win together, unless the
+best of them is clearly better alone (``winners.py``).  Rows for an honest estimate of
 the winner must be kept away from the race by the caller.
 
 Successive halving: Jamieson and Talwalkar (2016).  Unlike there, a part's time and not its number
@@ -33,22 +33,16 @@ from thresher.race.capacity import grows, larger, smaller
 from thresher.race.elsewhere import FittingElsewhere
 from thresher.race.fitting import Fitting, Stopped
 from thresher.race.folds import Folds
-from thresher.race.outcome import CLEARLY_MORE, Outcome, of_runner, of_stack
+from thresher.race.outcome import CLEARLY_MORE, Outcome
 from thresher.race.proposals import Proposals
 from thresher.race.runner import Attempt, Runner, seconds_of
-from thresher.race.stacking import Stack, best_stack
 from thresher.race.starts import Starts
+from thresher.race.winners import Winners
 from thresher.registry import TASKS
-from thresher.search.significance import sign_test
-from thresher.solvers import Status
 
-__all__ = ["PREFERENCES", "Race"]
+__all__ = ["Race"]
 
-PREFERENCES = ("accuracy", "size")
 _FIRST_ROWS, _GROWTH = 2000, 4
-_LUCK = 2.0  # standard errors, by which the best of many tries may seem better than it is
-_SURE = 0.1  # a larger model must be better at this level, where the smaller one is preferred
-_SMALLER = 0.5  # of the size of the best: less of a difference is not worth an error
 _NEARLY_ALL = 0.9  # share of the rows from which on a fit on all of them is not worth its time
 _LATER = 1.5  # every step has more of the time than the one before, by this factor
 _LOSS = attrgetter("loss")
@@ -65,10 +59,8 @@ _TOO_LONG = 4.0  # times what is foreseen, after which a fit ends with the next 
 _OVERDUE = 0.15  # share of the time that is left, for one that takes longer than foreseen
 _UNKNOWN = 0.08  # share of the time after which one of unknown pace does
 _MUCH = 0.5  # of a part's time: who is clearly behind may not ask for more
-_FOR_STARTS, _LEAST_FOR_STARTS = (
-    0.5,
-    0.08,
-)  # of a part's time, of all time: for other first settings
+_FOR_STARTS = 0.5  # of a part's time, for other first settings
+_LEAST_FOR_STARTS = 0.08  # of all time, at least
 _FAIR = 2.0  # times an equal share of the time, which one of many first settings may need
 _BEHIND = 2.0  # who is not in front may ask for time as if fits took so much longer
 
@@ -90,16 +82,12 @@ class Race:
         jobs: int = 1, rows: int | None = None, stacks: bool = True, prefer: str = "accuracy",
         stop: Callable[[], bool] = lambda: False, engine: Engine | None = None,
     ):  # fmt: skip
-        if prefer not in PREFERENCES:
-            raise ValueError(f"prefer must be one of {', '.join(PREFERENCES)}, got {prefer!r}")
         self.runners = [Runner(name, clone(estimator)) for name, estimator in runners.items()]
-        self.started, self.deadline, self.task = time.monotonic(), deadline, task
+        self.started, self.deadline = time.monotonic(), deadline
         self.rng = np.random.default_rng(seed)
-        self.X, self.y, self.weight = X, y, weight
         numbers = not TASKS[task].has_classes
         self.folds = Folds(y, numbers, self.rng)
         self.train = self.folds.train(0)
-        self.used = 1  # folds that settings are judged in
         self.likely: list[Runner] = []  # who would win together now
         self.proposals = Proposals(X, y, self.train, self.rng)
         self.fits = (
@@ -107,9 +95,11 @@ class Race:
             if engine is None
             else FittingElsewhere(engine, X, y, weight, numbers, on_trial, stop)
         )
-        self.rows = rows or self.y.size
+        self.rows = rows or y.size
         self.refit = rows is None or self.train.size < _NEARLY_ALL * rows
-        self.stacks, self.prefer = stacks and prefer != "size", prefer
+        self.winners = Winners(
+            self.runners, self.folds, self.fits, task, self.rows, prefer, stacks, self._can_fit
+        )
 
     # ------------------------------------------------------------ the race
 
@@ -137,7 +127,7 @@ class Race:
             told = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
             told = told or "no time: raise the budget"
             raise ValueError(f"no learner could be fitted in the time given ({told})")
-        return replace(self._outcome(), stopped=stopped)
+        return replace(self.winners.outcome(), stopped=stopped)
 
     def _rung(self, alive: list[Runner], rows: int, patience: float, share: float) -> list[Runner]:
         """Everyone's best settings on so many rows, then new settings while the time lasts."""
@@ -151,7 +141,7 @@ class Race:
         new = [runner for runner in alive if len(runner.trials) == 1]
         self._try_all([(runner, self.proposals.next(runner, rows)) for runner in new], part)
         if not alive or rows == self.train.size:
-            if self.used == 1:
+            if self.folds.used == 1:
                 self._judge_in_folds(alive)
             return alive
         assert alive[0].best is not None
@@ -228,9 +218,9 @@ class Race:
             longest = min(self.deadline - now, patient, max(end - now, foreseen))
         attempt = self.fits.attempt(runner, params, part, self.folds.judges(0), now + longest)
         all_rows = part.size == self.train.size
-        if self.used > 1 and all_rows and runner.may_be_best(attempt):
+        if self.folds.used > 1 and all_rows and runner.may_be_best(attempt):
             others = self._in_other_folds(runner, params, longest)
-            attempt = attempt.joined(others) if len(others) == self.used - 1 else attempt
+            attempt = attempt.joined(others) if len(others) == self.folds.used - 1 else attempt
         with self.fits.lock:
             runner.trials.append(attempt.trial)
             runner.keep(attempt)
@@ -240,7 +230,7 @@ class Race:
     ) -> list[Attempt]:
         """Fewer than all of them where the time runs out."""
         found: list[Attempt] = []
-        for fold in range(1, self.used):
+        for fold in range(1, self.folds.used):
             if time.monotonic() + runner.foreseen(params, self.train.size) > self.deadline:
                 break
             found.append(self._in_fold(runner, params, fold, longest))
@@ -274,7 +264,7 @@ class Race:
             alive = alive[:-1]
         if more < 1:
             return
-        self.used = 1 + more
+        self.folds.used = 1 + more
         found: dict[str, list[Attempt]] = {runner.name: [] for runner in alive}
 
         def judge(runner: Runner, fold: int) -> None:
@@ -283,7 +273,8 @@ class Race:
                 self._in_fold(runner, runner.best.params, fold, self.deadline - time.monotonic())
             )
 
-        for fold in range(1, self.used):  # fold by fold: everyone has met the same rows at any time
+        # Fold by fold: everyone has met the same rows at any time.
+        for fold in range(1, self.folds.used):
             self.fits.all([(r, partial(judge, r, fold)) for r in alive], self.train.size)
         for runner in alive:
             assert runner.top is not None
@@ -304,9 +295,9 @@ class Race:
 
         Whom time is kept back for is looked at again as new settings come in.
         """
-        alive = [*alive, *self._ahead(alive)]
+        alive = [*alive, *self.winners.ahead(alive)]
         while alive:
-            stack = self._stack()
+            stack = self.winners.stack()
             self.likely = [] if stack is None else stack.members
             now, end, tried = time.monotonic(), self._end(alive), self._tried()
             if now >= end:
@@ -325,24 +316,22 @@ class Race:
     def _last_fits(self, alive: list[Runner]) -> float:
         """Seconds for the last fit, on all rows, of those who will probably have it."""
         met = [r for r in alive if r.best is not None and r.best.rows == self.train.size]
-        front = self._ahead(met) or self.likely or sorted(met, key=_LOSS)[:1]
+        front = self.winners.ahead(met) or self.likely or sorted(met, key=_LOSS)[:1]
         return self._at_last(self._together(front)) if self.refit else 0.0
 
     def _at_last(self, seconds: float) -> float:
         """Of the time that a last fit on all rows would take: with more, it gets fewer rows."""
         return min(seconds, _FOR_LAST * (self.deadline - self.started))
 
-    def _ahead(self, met: list[Runner]) -> list[Runner]:
-        """The best of those who had no time for all rows, if it errs clearly less on fewer than
-        all who have met them."""
-        some = [r for r in self.runners if r.best and r.most_rows < self.train.size]
-        least = min((runner.loss for runner in met), default=math.inf)
-        ahead = [r for r in some if r.loss + 2.0 * r.error < least]
-        return sorted(ahead, key=_LOSS)[:1]
-
     def _together(self, members: list[Runner]) -> float:
         """Seconds for fits of all these on all rows."""
         return seconds_of(members, self.rows, self.fits.jobs)
+
+    def _can_fit(self, members: list[Runner]) -> bool:
+        """Whether there is time for a last fit of all these, if there is to be one."""
+        last = self._together(members)
+        grace = _GRACE * (self.deadline - self.started)
+        return not self.refit or time.monotonic() + last < self.deadline + grace
 
     def _full(self, runner: Runner, rows: int) -> dict[str, Any] | None:
         """On all rows, a forest with as many trees as the time allows, if these are clearly more.
@@ -409,7 +398,7 @@ class Race:
         if not here:
             return []
         here = sorted(here, key=_LOSS)
-        together = self.stacks and rows == self.train.size
+        together = self.winners.stacks and rows == self.train.size
         share = 1.0 if together else 0.5 * patience
         slack = max(2.0 * here[0].error, share * here[0].loss)
         return [r for r in here if r.loss <= here[0].loss + slack]
@@ -423,93 +412,12 @@ class Race:
         if len(runner.trials) < 2:
             now = then = sum(trial.seconds for trial in runner.trials)
         else:
-            now = runner.foreseen(params, rows) * self.used
+            now = runner.foreseen(params, rows) * self.folds.used
             then = runner.foreseen(params, self.rows) if runner.most_rows >= enough else 0.0
         then = self._at_last(then) if self.refit else 0.0
         need = (1.0 if runner is first else _BEHIND) * (now + then)
         need = max(need, now + self._last_fits(self.runners))  # who may win will want its fit
         return time.monotonic() + need < self.deadline
-
-    # ------------------------------------------------------------ who wins
-
-    def _outcome(self) -> Outcome:
-        """Several models together, unless the best of them alone is clearly better."""
-        here = [r for r in self.runners if r.best is not None]
-        fully = [r for r in here if self._is_judged(r)]
-        ahead = self._ahead(fully)
-        best, reason = self._winner(ahead or fully or here)
-        assert best.best is not None
-        judged = self.folds.judged(best.best.folds)
-        trials = [trial for runner in self.runners for trial in runner.trials]
-        stack = None if ahead else self._stack()
-        if stack is None:
-            return of_runner(best, self.rows, judged, reason, trials)
-        reason = (
-            f"these {len(stack.members)} together had a loss of {stack.loss:.4g} on "
-            f"{judged.size} validation rows, {best.name} alone {best.loss:.4g}"
-        )
-        if stack.loss > best.loss:
-            reason += f", the lowest of {len(best.trials)} tries"
-        return of_stack(stack, self.task, self.rows, judged, reason, trials)
-
-    def _stack(self) -> Stack | None:
-        """Models together, unless the best of them alone does clearly better.
-
-        Its loss is the lowest of many tries, so that some of it is luck.
-        """
-        fully = [r for r in self.runners if self._is_judged(r)]
-        if not self.stacks or len(fully) < 2:
-            return None
-        classes, judged = self.fits.classes, self.folds.judged(self.used)
-        targets = np.searchsorted(classes, self.y[judged]) if classes.size else self.y[judged]
-        weight = None if self.weight is None else self.weight[judged]
-        stack = best_stack(fully, targets, weight, classes, self._can_fit)
-        best = min(fully, key=_LOSS)
-        clearly_worse = stack is not None and stack.loss > best.loss + _LUCK * best.error
-        return None if clearly_worse else stack
-
-    def _is_judged(self, runner: Runner) -> bool:
-        best = runner.best
-        return best is not None and best.rows >= self.train.size and best.folds == self.used
-
-    def _can_fit(self, members: list[Runner]) -> bool:
-        """Whether there is time for a last fit of all these, if there is to be one."""
-        last = self._together(members)
-        grace = _GRACE * (self.deadline - self.started)
-        return not self.refit or time.monotonic() + last < self.deadline + grace
-
-    def _winner(self, here: list[Runner]) -> tuple[Runner, str]:
-        """The best; if size counts, a smaller model where the best is not clearly better."""
-        best = min(here, key=_LOSS)
-        assert best.top is not None
-        for other in sorted(here, key=attrgetter("size")):
-            if self.prefer != "size" or other.size > _SMALLER * best.size:
-                break
-            assert other.top is not None
-            if other.top.misses.size != best.top.misses.size:
-                continue
-            wins, losses, two_sided = sign_test(other.top.misses, best.top.misses)
-            p = 0.5 * two_sided if losses > wins else 1.0  # that the larger one is better
-            if p > _SURE and other.loss <= best.loss + 2.0 * best.error:
-                reason = (
-                    f"{best.name} was best ({best.loss:.4g}), but not clearly better than the "
-                    f"smaller {other.name} ({other.loss:.4g}; better on {losses} rows, worse on "
-                    f"{wins}, p = {p:.2f})"
-                )
-                return other, reason
-        rows = best.top.misses.size
-        return best, f"{best.name} had the lowest loss on {rows} validation rows, {best.loss:.4g}"
-
-    def is_worse(self, model: Any, outcome: Outcome) -> bool:
-        """Whether a model errs on more of the validation rows than the one that won, clearly.
-
-        Of one that was cut short it is enough that it does not err on fewer: it has seen them.
-        """
-        misses = self.fits.misses(model, outcome.judged)
-        wins, losses, p = sign_test(misses, outcome.misses)
-        if vars(model).get("status_") is Status.OUT_OF_TIME:
-            return losses >= max(wins, 1)
-        return losses > wins and p < _SURE
 
     # ------------------------------------------------------------ rows
 

@@ -259,6 +259,11 @@ LEARNERS = Learners({
         {"novelty": "thresher.estimators.novelty.NoveltyClassifier"},
         losses={"novelty": ("hinge",)},
     ),
+    "one_class": LearnerEntry(
+        "rows that are unlike all others",
+        "Tells rows that are unlike all others, without a target. Up to some ten thousand rows.",
+        {"one_class": "thresher.estimators.one_class.OneClassMachine"},
+    ),
     "kmeans": LearnerEntry(
         "clusters around centres",
         "Clusters around centres, without a target; a penalty leaves each centre few features.",

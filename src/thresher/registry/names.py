@@ -200,6 +200,7 @@ def resolve(value: Any, base: type, option: str, **defaults: Any) -> Any:
     """
     table = next(table for table in _TABLES if table.takes(base))
     if isinstance(value, base):
+        _check_fields(type(value), option)
         return value
     if isinstance(value, type) and issubclass(value, base):
         raise TypeError(
@@ -225,3 +226,12 @@ def resolve(value: Any, base: type, option: str, **defaults: Any) -> Any:
         )
     known = {f.name for f in dataclasses.fields(cls)}
     return cls(**{name: v for name, v in defaults.items() if name in known})
+
+
+def _check_fields(cls: type, option: str) -> None:
+    """Compiled methods know the fields of a term, and only a dataclass tells them."""
+    if hasattr(cls, "_numba_type_") and not dataclasses.is_dataclass(cls):
+        raise TypeError(
+            f"{option}: {cls.__name__} is not a dataclass: put @dataclass(frozen=True) above the "
+            "class"
+        )

@@ -21,7 +21,8 @@ class Task:
     coding : "classes", whose labels become numbers from 0, "numbers", which stay as they are, or
         "none": there is no target to learn from; labels, where given, are only compared with
     columns : what can be said of a row: its prediction, scores, probabilities
-    criteria : what can make one model better than another, the usual one first
+    criteria : what can make one model better than another, the usual one first; empty: nothing is
+        known that could
     metrics : where the class lives that measures predictions chunk by chunk
     measure : the one of its numbers that early stopping and pictures follow, the lower the better
     by_values : whether the values of a target can tell that it is this task
@@ -72,6 +73,11 @@ TASKS: dict[str, Task] = {
         "clusterer", "There is none: rows are grouped by themselves.", "none",
         ("prediction", "score"), ("silhouette", "balanced_line_fit"),
         "thresher.training.clustering.ClusteringMetrics", "distance", by_values=False,
+    ),
+    "one_class": Task(
+        "machine", "There is none: rows are told that are unlike the others.", "none",
+        ("prediction", "score"), (),
+        "thresher.training.one_class.OneClassMetrics", "outliers", by_values=False,
     ),
 }  # fmt: skip
 

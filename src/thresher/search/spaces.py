@@ -2,7 +2,8 @@
 
 Ours say it by their method ``dimensions(X, y)`` (``estimators/spaces.py``), terms and feature maps
 by their ``space``.  An estimator of yours is tuned without more ado if it has a method
-``search_space(X, y) -> Space``, or after ``declare(MyEstimator, function of (estimator, X, y))``.
+``search_space(X, y)`` that gives a Space or a dictionary of dimensions, or after
+``declare(MyEstimator, function of (estimator, X, y))``.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def space_for(estimator: Any, X: Any = None, y: Any = None) -> Space:
     True
     """
     if hasattr(estimator, "search_space"):
-        return estimator.search_space(X, y)
+        space = estimator.search_space(X, y)
+        return space if isinstance(space, Space) else Space(space)
     for cls in type(estimator).__mro__:
         builder = _DECLARED.get(f"{cls.__module__}.{cls.__qualname__}")
         if builder is not None:

@@ -16,6 +16,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from thresher._allowed import FLAG, INTEGER, SECONDS, check_allowed, whole
 from thresher._seed import seed_from
 from thresher._threads import threads
 from thresher.engines import engine_for
@@ -43,6 +44,10 @@ _RUNG = 3  # rows grow, and settings fall, by this factor from rung to rung
 class TunedModel(MetaEstimatorMixin, BaseEstimator):
     """Base: everything but the task."""
 
+    allowed = {
+        "n_trials": whole(1), "budget": SECONDS | None, "halving": FLAG, "baseline": FLAG,
+        "refit": FLAG, "n_jobs": INTEGER | None,
+    }  # fmt: skip
     _task: str
 
     def __init__(
@@ -312,10 +317,7 @@ class TunedModel(MetaEstimatorMixin, BaseEstimator):
         return HopelessPruner() if self.pruner == "hopeless" else self.pruner
 
     def _check_options(self) -> None:
-        if self.n_trials < 1:
-            raise ValueError(f"n_trials must be at least 1, got {self.n_trials}")
-        if self.budget is not None and not self.budget > 0.0:
-            raise ValueError(f"budget must be positive (or None), got {self.budget}")
+        check_allowed(self)
         if isinstance(self.pruner, str) and self.pruner != "hopeless":
             raise ValueError(f"pruner must be 'hopeless', None or a pruner, got {self.pruner!r}")
         if self.space is not None and not isinstance(self.space, (Space, dict)):

@@ -16,7 +16,7 @@ from thresher.penalties.blocks import GroupPenalty
 from thresher.solvers._block_descent import Blocks, blocks_by_columns, blocks_by_matrix, widest
 from thresher.solvers._working_set import is_dense, model_of
 from thresher.solvers.base import Chunk, Problem
-from thresher.solvers.newton import derivatives, predict, shifted_loss
+from thresher.solvers.newton import derivatives, predicted_move, shifted_loss
 
 __all__ = ["BlockStep", "block_step"]
 
@@ -102,7 +102,7 @@ def block_step(
         target = blocks_by_matrix(problem, chunk, p, model, blocks, own, sampled(features.size))
     delta = np.bincount(blocks.at, target - own, features.size)
     shift = model.bias(delta) if problem.fit_intercept else 0.0
-    along = _along(chunk, features, delta, shift, d)
+    along = predicted_move(chunk, features, delta, shift)
     ends = _Ends(penalty, blocks.groups, blocks.bounds, own, target)
     at_start = _value(*ends, 0.0)
     slope = float(gradient[features] @ delta + gradient[d] * shift)
@@ -113,31 +113,6 @@ def block_step(
     return BlockStep(
         moved, bias + t * shift, p + t * along, predicted if complete else math.inf, value
     )
-
-
-@njit(cache=True, nogil=True)
-def _move_dense(rows, order, features, delta, shift, out):
-    """Of rows whose elements lie at their columns: the others are not looked at."""
-    for r in range(order.size):
-        i = order[r]
-        total = shift
-        for a in range(features.size):
-            total += rows.element(i, features[a]) * delta[a]
-        out[i] = total
-
-
-def _along(
-    chunk: Chunk, features: np.ndarray, delta: np.ndarray, shift: float, d: int
-) -> np.ndarray:
-    """How the predictions move with these weights and the intercept."""
-    out, moved = np.zeros(chunk.size), np.flatnonzero(delta)
-    if chunk.rows.is_sparse or 4 * moved.size > d:
-        direction = np.zeros(d)
-        direction[features] = delta
-        predict(chunk.rows, chunk.order, direction, shift, out)
-    else:
-        _move_dense(chunk.rows, chunk.order, features[moved], delta[moved], shift, out)
-    return out
 
 
 def _searched(
@@ -165,7 +140,7 @@ def _working_set(
     moves, alive = np.empty(penalty.n_groups), np.empty(penalty.n_groups, np.bool_)
     _moves(v, gradient, penalty, moves, alive)
     moves[alive] = 0.0
-    wanted = np.flatnonzero(moves > 1e-9 * max(float(np.max(np.abs(gradient))), 1e-300))
+    wanted = np.flatnonzero(moves > 1e-9 * max(float(np.max(np.abs(gradient[:-1]))), 1e-300))
     wanted = wanted[np.argsort(-moves[wanted], kind="stable")]
     sizes = np.diff(penalty.pointers)
     room = max(first, 2 * int(sizes[alive].sum()))

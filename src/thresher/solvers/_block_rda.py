@@ -33,7 +33,7 @@ from thresher.solvers.base import Chunk, Problem
 
 __all__ = [
     "Averaging", "BlockDualState", "beta_of", "block_averaging", "block_norms", "block_start",
-    "block_weights",
+    "block_weights", "weights_of_copies",
 ]  # fmt: skip
 
 _SURELY = 1.0 - 1e-9  # norms below this share of the threshold are below it, whatever the rounding
@@ -125,7 +125,7 @@ def _sum_norms(gradient, order, pointers, inverse, norms):
         norms[group] = total * inverse[group]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, forceinline=True)
 def _product(rows, i, t, homes, norms, g):
     """-x_i . w times the scale of all weights, where each feature is in one group."""
     p = 0.0
@@ -355,18 +355,24 @@ def _all_blocks(gradient, squares, step, gamma, rho, logarithmic, adaptive, pena
         _block(gradient, squares, beta, step, gamma, rho, adaptive, penalty, group, v)
 
 
+def weights_of_copies(problem: Problem, state: BlockDualState, how: Averaging) -> np.ndarray:
+    """Group after group, of several outputs the first one's, then the next one's."""
+    penalty: Any = problem.penalty
+    v = np.zeros(penalty.order.size * problem.outputs)
+    if state.step:
+        _all_blocks(state.gradient, state.squares, state.step, *how, penalty, v)
+    return v
+
+
 def block_weights(
     problem: Problem, state: BlockDualState, how: Averaging, origin: float
 ) -> tuple[np.ndarray, Any]:
     """Weights and intercept after some steps: (features,) and a number, or for each output."""
     penalty: Any = problem.penalty
     outputs = problem.outputs
-    v = np.zeros(penalty.order.size * outputs)
-    bias = np.full(outputs, origin)
-    if state.step:
-        _all_blocks(state.gradient, state.squares, state.step, *how, penalty, v)
-        if problem.fit_intercept:
-            bias -= state.bias_gradient / _bias_scales(state, how)
+    v, bias = weights_of_copies(problem, state, how), np.full(outputs, origin)
+    if state.step and problem.fit_intercept:
+        bias -= state.bias_gradient / _bias_scales(state, how)
     coef = np.stack([folded(penalty, part) for part in _by_output(penalty, v, outputs)])
     coef = coef.astype(problem.dtype)
     bias = bias if problem.fit_intercept else np.zeros(outputs)

@@ -20,6 +20,7 @@ __all__ = ["minimise"]
 
 _DEPENDENT = 1e-11  # of a move's own curvature: what is left of it beside the others
 _FAR = 1e150  # weights are at most one
+_FLAT = 1e-130  # curvature of a move that has none, which then goes on until a weight is zero
 
 
 @njit(cache=True, nogil=True)
@@ -134,7 +135,7 @@ def _append(K, block, base, free, count, d, L):
         line[i] = total / row[i]
         left -= line[i] * line[i]
     bd = base[block[d]]
-    least = _DEPENDENT * (abs(own) + K[d, d] + K[bd, bd]) + 1e-300
+    least = _DEPENDENT * (abs(own) + K[d, d] + K[bd, bd]) + _FLAT
     line[count] = np.sqrt(max(left, least))
 
 

@@ -195,7 +195,9 @@ def _free(
     if largest == 0.0:
         _minimise(H, s, block, blocks, alpha, gap)
         return alpha, b, _value(H, s, alpha)
-    rho = _PULL * max(float(np.max(np.diag(H))), 1e-300) / largest
+    # Where the features say nothing H is zero, and only the heights of the cuts have its unit.
+    size = max(float(np.max(np.diag(H))), float(np.max(np.abs(s))), 1e-300)
+    rho = _PULL * size / largest
     last = math.inf
     for _ in range(_PROXIMAL_STEPS):
         steps = _minimise(H + rho * np.outer(e, e), s + b * e, block, blocks, alpha, gap)

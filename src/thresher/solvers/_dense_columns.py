@@ -59,7 +59,7 @@ def dense_columns(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -
     return columns
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, forceinline=True)
 def dot(column, q):
     total = 0.0
     for i in range(q.size):

@@ -26,7 +26,7 @@ _FLAT = 1e-12  # least curvature along a pair: copies of a row have none
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy", forceinline=True)
 def take_steps(Q, diagonal, G, z, lower, upper, rise, fall, seats, tol, most):
     """Steps until no group violates by more than ``tol``, or ``most`` of them.
 
@@ -168,7 +168,7 @@ def gather(
             fall[s] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=_FAST, forceinline=True)
 def add_columns(sums, table, places, steps, start, stop):
     """sums[start:stop] += columns times steps, eight columns a visit.
 

@@ -15,6 +15,7 @@ from numba import njit
 from thresher._rows import AHEAD
 from thresher.penalties import pattern_of
 from thresher.solvers._batch import add_rows, slopes_at
+from thresher.solvers._manifold import of_copies
 from thresher.solvers.base import Chunk, Problem
 from thresher.solvers.rda import RDA
 
@@ -110,6 +111,5 @@ def watched(
 
 def seen_at(solver: RDA, problem: Problem, dual: Any, watch: Watch) -> Watch:
     """The watch after a look at the weights."""
-    coef = solver.finish(problem, dual).coef.astype(np.float64)
-    pattern = pattern_of(problem.penalty, coef)
+    pattern = pattern_of(of_copies(problem).penalty, solver.coordinates(problem, dual))
     return watch if np.array_equal(pattern, watch.pattern) else Watch(pattern, dual.step)

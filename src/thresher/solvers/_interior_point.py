@@ -7,7 +7,8 @@ Mehrotra's predictor and corrector (1992): every iteration solves
 :math:`D > 0` by one factor of Q + D and the K x K Schur complement :math:`A (Q+D)^{-1} A'`.  Ten to
 twenty iterations suffice whatever the bounds: neither dependent columns of Q nor a large c matter,
 which is where steps along the gradient fail.  At the end variables within a millionth of a bound
-are put on it.
+are put on it, if its multiplier says more than that distance: with a large c a millionth of it is
+no small step.
 
 Q is one of two *curvatures*: a matrix over the rows of a kernel, for working sets and small
 problems (O(n^3) an iteration), or a low-rank factor :math:`GG'` by the identity of Woodbury,
@@ -142,6 +143,7 @@ class _System:
         self.dual = program.slopes(point.z, point.eta) - point.low + point.high
         self.primal = program.A @ point.z - program.target
         self.mu = self._products(point, self.below, self.above)
+        self.worst = float(max(np.max(point.low * self.below), np.max(point.high * self.above)))
 
     def factor(self, Q: Curvature) -> bool:
         """False where no more digits are left."""
@@ -208,7 +210,9 @@ def interior_point(
     point = _Point(z, eta, np.maximum(slope, 0.0) + push, np.maximum(-slope, 0.0) + push)
     while done < _MOST:
         system = _System(program, point, _TRACE * scale)
-        centred = system.mu <= 0.1 * _SNAP * tol * mean
+        least = 0.1 * _SNAP * tol * mean
+        # Also of each: one that lags behind is neither put on its bound nor free.
+        centred = system.mu <= least and system.worst <= 10.0 * least
         feasible = np.max(np.abs(system.primal), initial=0.0) <= 1e-2 * tol * mean
         if (centred and feasible and np.max(np.abs(system.dual)) <= 0.1 * tol) or not (
             system.mu > 0.0 and system.factor(Q)
@@ -219,6 +223,7 @@ def interior_point(
         if not (length > 1e-10 and all(np.all(np.isfinite(part)) for part in step)):
             break
         point, done = point.moved(step, length), done + 1
-    z = np.where(point.z - lower < _SNAP * width, lower, point.z)
-    z = np.where(upper - z < _SNAP * width, upper, z)
+    below, above = point.z - lower, upper - point.z
+    z = np.where((below < _SNAP * width) & (point.low > scale * below), lower, point.z)
+    z = np.where((above < _SNAP * width) & (point.high > scale * above), upper, z)
     return np.clip(z, lower, upper), point.eta, done

@@ -37,9 +37,10 @@ def search(y, weight, order, loss, p, q, square, slope):
         i = order[r]
         start += weight[i] * _first_slope(loss, y[i], p[i], q[i] - p[i])
         count += len(loss.kinks(y[i]))
-    if start >= 0.0 or not square > 0.0:
+    if start >= 0.0:
         return 0.0
-    furthest = -start / square  # kinks only make the derivative rise sooner
+    # Kinks only make the derivative rise sooner; with no parabola they are all that does.
+    furthest = -start / square if square > 0.0 else np.inf
     places, rises = np.empty(count), np.empty(count)
     count = 0
     for r in range(order.size):
@@ -52,6 +53,8 @@ def search(y, weight, order, loss, p, q, square, slope):
                     places[count] = k
                     rises[count] = weight[i] * rise * abs(step)
                     count += 1
+    if furthest == np.inf:
+        furthest = np.max(places[:count]) if count else 0.0
     return _root(places[:count], rises[:count], square, start, furthest)
 
 
@@ -103,7 +106,7 @@ def _root(places, rises, square, start, furthest):
         before += rises[j]
         if before + square * places[j] >= 0.0:
             return places[j]
-    return min(-before / square, furthest)
+    return min(-before / square, furthest) if square > 0.0 else furthest
 
 
 @njit(cache=True, nogil=True)
@@ -134,14 +137,15 @@ def add_kinks(rows, y, weight, order, loss, w, v, bins, start):
 
 def root_of_bins(bins: np.ndarray, start: float, square: float) -> float:
     """The root where the rises of a bin are spread evenly over it."""
-    if start >= 0.0 or not square > 0.0:
+    if start >= 0.0:
         return 0.0
     shares = np.arange(1, bins.size) / bins.size
     edges = shares / (1.0 - shares)
     rises = np.cumsum(bins)
     beyond = np.flatnonzero(start + rises[:-1] + square * edges >= 0.0)
     if not beyond.size:
-        return max(-(start + float(rises[-2])) / square, float(edges[-1]))
+        last = float(edges[-1])
+        return max(-(start + float(rises[-2])) / square, last) if square > 0.0 else last
     at = int(beyond[0])
     left = float(edges[at - 1]) if at else 0.0
     below = start + (float(rises[at - 1]) if at else 0.0) + square * left

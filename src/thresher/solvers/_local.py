@@ -38,6 +38,8 @@ _FEW, _MANY = 50, 400  # rows for each weight of a Hessian: of a rough one, of a
 _ROOM = 32  # units that may leave zero together, where few have
 _ROWS = 10  # for each unit of the manifold: with fewer the weights of dual averaging are noise
 _LEAST = 2000  # rows of such a part
+_PATIENCE = 4  # looks without progress: delta may rise before it falls
+_SMALL = 2_000_000  # stored elements of rows that are not worth a copy
 _NEAR = 20.0  # times the tolerance: one more step is enough, and a copy would not pay
 _PART, _FIRST = 8, 2  # steps are first taken on one of so many rows, and so many of them
 
@@ -60,9 +62,9 @@ class Point(NamedTuple):
     loss: float
 
     @classmethod
-    def at(cls, problem: Problem, chunk: Chunk, w: np.ndarray, bias: float) -> Point:
-        p = predicted(View.whole(chunk), w, bias)
-        return cls(w, bias, p, _mean_loss(problem, chunk, p, p, 0.0))
+    def at(cls, problem: Problem, view: View, w: np.ndarray, bias: float) -> Point:
+        p = predicted(view, w, bias)
+        return cls(w, bias, p, _mean_loss(problem, view.chunk, p, p, 0.0))
 
 
 def _mean_loss(problem: Problem, chunk: Chunk, p: np.ndarray, along: np.ndarray, t: float) -> float:
@@ -104,7 +106,7 @@ def advance(
     every = options._replace(hessian_rows=view.chunk.order.size)
     # A Hessian of a sample may lack curvature where features are rare: then all rows are taken.
     for mine, shortest in ((options, 0.1), (every, 1e-12)):
-        if not units.are_single and features.size > options.newton_threshold:
+        if units.grouped and features.size > options.newton_threshold:
             break
         target, bias = _minimum(problem, view, units, chosen, point, gradient, mine, number)
         end = point.w.copy()
@@ -133,22 +135,27 @@ def _minimum(
 ) -> tuple[np.ndarray, float]:  # fmt: skip
     """The chosen weights where the quadratic model plus the penalty is smallest, and the move of
     the intercept."""
-    features, chunk = units.coordinates(chosen), view.chunk
-    by_columns = features.size > options.newton_threshold
-    few = chunk if by_columns else _hessian_rows(problem, chunk, features.size, options, number)
+    mine, chunk, p = units.coordinates(chosen), view.chunk, point.p
+    by_columns = mine.size > options.newton_threshold
+    few = chunk if by_columns else _hessian_rows(problem, chunk, mine.size, options, number)
     # A sample may lack features that are rare: in sparse rows all of them are counted.
     counted = chunk if chunk.rows.is_sparse else few
-    model = model_of(problem, counted, point.p, features, gradient, view.places(features))
-    w, p = point.w[features], point.p
+    places, features, at = view.places(mine), mine, np.arange(mine.size)
+    if units.members is not None:  # copies of a feature share its column
+        places, first, at = np.unique(places, return_index=True, return_inverse=True)
+        features = mine[first]
+    model = model_of(problem, counted, p, features, gradient, places)
+    w = point.w[mine]
     if by_columns:
         step = step_by_dense_columns if is_dense(chunk.rows) else step_by_columns
         target = step(problem, chunk, p, model, w, False)
-    elif units.are_single:
+    elif not units.grouped:
         target = step_by_matrix(problem, chunk, p, model, w, few.order)
     else:
-        blocks = Blocks(chosen, units.starts(chosen), np.arange(features.size))
+        blocks = Blocks(chosen, units.starts(chosen), at)
         target = blocks_by_matrix(problem, chunk, p, model, blocks, w, few.order)
-    return target, model.bias(target - w) if problem.fit_intercept else 0.0
+    moves = np.bincount(at, target - w, features.size)
+    return target, model.bias(moves) if problem.fit_intercept else 0.0
 
 
 def _drawn(chunk: Chunk, size: int, *counters: int) -> Chunk:
@@ -226,28 +233,36 @@ def finish_on(
     """From ``start`` to delta <= tol over all features, on a manifold that grows where it must."""
     if start.origin is not None:
         start, inside = _on_some_rows(problem, chunk, units, inside, start, options, tol)
-    point, whole, view, steps = Point.at(problem, chunk, *start[:2]), View.whole(chunk), None, 0
-    delta = math.inf
+    whole, view, steps = View.whole(chunk, units.members), None, 0
+    point, delta = Point.at(problem, whole, *start[:2]), math.inf
+    least, since = math.inf, 0
     for look in range(_OUTER):
         before, gradient = delta, gradient_at(problem, whole, point.p)
         delta = _distance(problem, point, gradient)
         if delta <= tol:
             break
+        since = 0 if delta < 0.9 * least else since + 1
+        least = min(least, delta)
         if look == 0:  # the gradient of all rows knows better than any before it
             inside = _safe(problem, units, point.w, gradient, options)
         missed = tempted(problem.penalty, units, point.w, gradient[:-1]) & ~inside
         if missed.any():
             inside, view = inside | missed, None
-        elif look > 2 and not delta < 0.9 * before:
+        elif since > _PATIENCE:
             break  # as close as rounding allows
         columns = np.sort(units.coordinates(np.flatnonzero(inside)))
-        if look == 0 or delta <= _NEAR * tol or 2 * columns.size > problem.n_features:
+        pays = chunk.rows.stored > _SMALL and 2 * columns.size <= problem.n_features
+        if look == 0 or delta <= _NEAR * tol or not pays:
             careful = _careful(options, chunk, delta, before)
             point = advance(problem, whole, units, inside, point, gradient, careful, steps)
             steps += 1
             continue
-        view = view or copied_columns(chunk, columns)
-        point, taken = _on_copy(problem, view, units, inside, point, options, steps, 0.5 * tol)
+        view = view or copied_columns(whole, columns)
+        known = np.zeros_like(gradient)
+        known[columns], known[-1] = gradient[columns], gradient[-1]
+        point, taken = _on_copy(
+            problem, view, units, inside, point, known, options, steps, 0.5 * tol
+        )
         steps += taken
     return Finished(point, delta, inside, steps)
 
@@ -281,9 +296,9 @@ def _on_some_rows(
     size = chunk.order.size // _PART
     abound = size >= max(_LEAST, 4 * int(np.count_nonzero(inside)))
     size = min(chunk.order.size, max(size, _LEAST))
-    some = View.whole(_drawn(chunk, size, problem.seed, 13))
-    point = Point.at(problem, some.chunk, *start[:2])
-    none = Point.at(problem, some.chunk, np.zeros_like(point.w), start.origin or 0.0)
+    some = View.whole(_drawn(chunk, size, problem.seed, 13), units.members)
+    point = Point.at(problem, some, *start[:2])
+    none = Point.at(problem, some, np.zeros_like(point.w), start.origin or 0.0)
     noisy = chunk.order.size < _ROWS * np.count_nonzero(inside)
     if noisy or not point.loss + evaluate(problem.penalty, point.w) <= none.loss:
         point = none
@@ -298,14 +313,16 @@ def _on_some_rows(
 
 def _on_copy(
     problem: Problem, view: View, units: Units, inside: np.ndarray, point: Point,
-    options: Options, first: int, tol: float,
+    gradient: np.ndarray, options: Options, first: int, tol: float,
 ) -> tuple[Point, int]:  # fmt: skip
-    """Steps on the manifold alone, until it has converged; and how many."""
-    delta = math.inf
+    """Steps on the manifold alone, until it has converged; and how many.  The first has the
+    gradient at hand."""
+    delta, looked = math.inf, None
     for taken in range(_INNER):
         before = delta
-        looked = looked_at(problem, units, inside, point.w, options, first + taken)
-        gradient = gradient_at(problem, view, point.p, looked)
+        if taken > 0:
+            looked = looked_at(problem, units, inside, point.w, options, first + taken)
+            gradient = gradient_at(problem, view, point.p, looked)
         delta = _distance(problem, point, gradient)
         if delta <= tol and looked is not None:  # a part of the gradient is no proof
             gradient = gradient_at(problem, view, point.p)
@@ -320,7 +337,7 @@ def _on_copy(
 def looked_at(
     problem: Problem, units: Units, inside: np.ndarray, w: np.ndarray, options: Options, number: int
 ) -> np.ndarray | None:
-    """The features whose gradient is taken: non-zero ones and a random part of the others.
+    """The coordinates whose gradient is taken: non-zero ones and a random part of the others.
 
     None: all of them.
     """

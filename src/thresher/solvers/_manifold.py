@@ -10,6 +10,9 @@ is for units at zero the part of the gradient that the penalty does not hold,
 units the subgradient of least norm.  The optimality measure is its root mean square over all
 coordinates and the intercept, :math:`\delta = \|r\| / \sqrt n` (S. Lee's thesis, eq. 2.45).
 
+Where groups share features, the coordinates are the *copies* of the features, group after group,
+and the problem is that of the copies (:func:`of_copies`): no row is copied for it.
+
 Of many tasks weights and gradients are tables (features, tasks); a unit is then a feature with its
 weights in all tasks, whatever the penalty, and delta is taken over all entries and intercepts.
 """
@@ -17,14 +20,17 @@ weights in all tasks, whatever the penalty, and delta is taken over all entries 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from thresher.penalties import Penalty
+from thresher.penalties.blocks import GroupPenalty
+from thresher.solvers.base import Problem
 
-__all__ = ["Units", "distance", "proximal_point", "strongest", "tempted"]
+__all__ = ["Units", "distance", "of_copies", "proximal_point", "strongest", "tempted"]
 
 _SHORT = 1e-6  # of max |w| / max |g|: between what rounding and what curvature take away;
 # at zero nothing is rounded, and a step is as short as one likes
@@ -39,20 +45,31 @@ class Units(NamedTuple):
         Coordinates, those of a unit side by side.
     pointers : array of int
         Unit u has ``order[pointers[u]:pointers[u + 1]]``.
+    grouped : bool, default=False
+        The penalty has terms of groups, if only of one coordinate each.
+    members : array of int or None, default=None
+        Where groups share features: the feature that each coordinate is a copy of.
     """
 
     order: np.ndarray
     pointers: np.ndarray
+    grouped: bool = False
+    members: np.ndarray | None = None
 
     @classmethod
     def of(cls, penalty: Penalty, features: int) -> Units:
-        if "grouped" in penalty.traits:
-            return cls(penalty.order, penalty.pointers)  # type: ignore[attr-defined]
-        return cls(np.arange(features), np.arange(features + 1))
+        if not isinstance(penalty, GroupPenalty):
+            return cls(np.arange(features), np.arange(features + 1))
+        members = penalty.order if penalty.overlaps else None
+        return cls(penalty.latent.order, penalty.pointers, True, members)
 
     @property
     def are_single(self) -> bool:
         return self.order.size == self.pointers.size - 1
+
+    def summed(self, w: np.ndarray) -> np.ndarray:
+        """Weights of features, for those of coordinates."""
+        return w if self.members is None else np.bincount(self.members, w)
 
     def with_any(self, marked: Any) -> np.ndarray:
         """Units with a marked coordinate, as a mask."""
@@ -72,6 +89,14 @@ class Units(NamedTuple):
     def starts(self, units: np.ndarray) -> np.ndarray:
         """Where each of some units begins among their :meth:`coordinates`, and where all end."""
         return np.concatenate([[0], np.cumsum(np.diff(self.pointers)[units])])
+
+
+def of_copies(problem: Problem) -> Problem:
+    """The same problem with the copies of features as coordinates, where groups share them."""
+    penalty = problem.penalty
+    if not (isinstance(penalty, GroupPenalty) and penalty.overlaps):
+        return problem
+    return replace(problem, penalty=penalty.latent, n_features=penalty.order.size)
 
 
 @njit(cache=True, nogil=True)

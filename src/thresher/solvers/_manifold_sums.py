@@ -20,13 +20,13 @@ from thresher.solvers._block_descent import descend_blocks
 from thresher.solvers._manifold import Units, distance, strongest, tempted
 from thresher.solvers._system import whole_hessian
 from thresher.solvers._task_sums import added_of_tasks, target_of_tasks
-from thresher.solvers._views import copied_columns
+from thresher.solvers._views import View, copied_columns, predicted
 from thresher.solvers._working_set import descend_matrix
 from thresher.solvers.base import Chunk, Problem
-from thresher.solvers.newton import derivatives, predict
+from thresher.solvers.newton import derivatives
 from thresher.solvers.summed_newton import reduced_model
 
-__all__ = ["ManifoldSums", "added", "added_up", "delta_of", "opened", "stepped"]
+__all__ = ["ManifoldSums", "added", "added_up", "delta_of", "ended_at", "opened", "stepped"]
 
 
 class ManifoldSums(NamedTuple):
@@ -36,7 +36,7 @@ class ManifoldSums(NamedTuple):
     inside: np.ndarray  # 1 for coordinates of the manifold
     value: float
     sums: np.ndarray  # of the gradient, all coordinates and the intercept
-    hessian: np.ndarray  # of the manifold and the intercept
+    hessian: np.ndarray  # of the features of the manifold and the intercept
     mass: float
     kept: np.ndarray
     best: float  # the objective there; no objective is negative, so that -1 is none
@@ -53,30 +53,45 @@ class ManifoldSums(NamedTuple):
         return cls(point, inside, 0.0, sums, hessian, 0.0, kept, -1.0, direction, 0.0, 1.0)
 
     @property
-    def columns(self) -> np.ndarray:
+    def coordinates(self) -> np.ndarray:
+        """Those of the manifold."""
         return np.flatnonzero(self.inside)
+
+    def features(self, units: Units) -> np.ndarray:
+        """Those of the manifold, which may have several coordinates each."""
+        mine = self.coordinates
+        return mine if units.members is None else np.unique(units.members[mine])
 
 
 def opened(
     problem: Problem, units: Units, inside: np.ndarray, w: np.ndarray, bias: Any
 ) -> ManifoldSums:
     """Ready for the first pass of phase two, from this point and on these units."""
+    return _emptied(units, ended_at(problem, units, inside, w, bias))
+
+
+def ended_at(
+    problem: Problem, units: Units, inside: np.ndarray, w: np.ndarray, bias: Any
+) -> ManifoldSums:
+    """A point that no sums are to come for: the Hessian is empty, however large the manifold."""
     empty, point = ManifoldSums.empty(problem), np.concatenate([w, np.asarray(bias)[None]])
-    return _emptied(empty._replace(point=point, inside=_mask(problem, units, inside)))
+    return empty._replace(point=point, inside=_mask(problem, units, inside))
 
 
-def added(problem: Problem, s: ManifoldSums, chunk: Chunk) -> ManifoldSums:
+def added(problem: Problem, units: Units, s: ManifoldSums, chunk: Chunk) -> ManifoldSums:
     """With the sums of some more rows."""
     if problem.has_tasks:
         return s._replace(**added_of_tasks(problem, s, chunk))
-    rows, weight, order = chunk.rows, chunk.weight, chunk.order
-    p, columns = np.zeros(chunk.size), s.columns
-    predict(rows, order, s.point[:-1], s.point[-1], p)
-    gradient = np.zeros_like(s.sums)
+    whole, (weight, order) = View.whole(chunk, units.members), (chunk.weight, chunk.order)
+    p = predicted(whole, s.point[:-1], s.point[-1])
+    gradient = np.zeros(chunk.rows.shape[1] + 1)
     value = derivatives(*chunk, problem.loss, p, gradient, np.zeros((0, 0)), False)
-    few = copied_columns(chunk, columns).chunk
-    part, hessian = np.zeros(columns.size + 1), np.zeros_like(s.hessian)
-    blocked = few.rows.stored > 0.25 * few.rows.shape[0] * max(columns.size, 1)
+    if units.members is not None:
+        gradient = np.append(gradient[units.members], gradient[-1])
+    few = copied_columns(whole, s.coordinates).chunk
+    width = few.rows.shape[1]
+    part, hessian = np.zeros(width + 1), np.zeros((width + 1, width + 1))
+    blocked = few.rows.stored > 0.25 * few.rows.shape[0] * max(width, 1)
     derivatives(*few, problem.loss, p, part, hessian, blocked)
     return s._replace(
         value=s.value + float(value), sums=s.sums + gradient, hessian=s.hessian + hessian,
@@ -99,7 +114,7 @@ def stepped(problem: Problem, units: Units, s: ManifoldSums, most: int) -> Manif
     promised = s.best + 1e-3 * s.length * s.slope + 1e-14 * abs(s.best)
     if s.best >= 0.0 and not value <= promised and s.length > 1e-12:
         half = 0.5 * s.length
-        return _emptied(s._replace(point=s.kept + half * s.direction, length=half))
+        return _emptied(units, s._replace(point=s.kept + half * s.direction, length=half))
     gradient = s.sums / s.mass
     if not problem.fit_intercept:
         gradient[-1] = 0.0
@@ -117,7 +132,7 @@ def stepped(problem: Problem, units: Units, s: ManifoldSums, most: int) -> Manif
     joining = strongest(problem.penalty, units, gradient[:-1], np.flatnonzero(missed), room)
     known[joining] = True
     inside = _mask(problem, units, known)
-    return _emptied(s._replace(
+    return _emptied(units, s._replace(
         point=target, inside=inside, kept=s.point.copy(), best=value, direction=direction,
         slope=slope, length=1.0,
     ))  # fmt: skip
@@ -125,24 +140,27 @@ def stepped(problem: Problem, units: Units, s: ManifoldSums, most: int) -> Manif
 
 def _target(problem: Problem, units: Units, s: ManifoldSums, gradient: np.ndarray) -> np.ndarray:
     """Where the quadratic model plus the penalty is smallest on the manifold."""
-    columns = s.columns
-    whole = whole_hessian(s.hessian / s.mass)
+    chosen = np.flatnonzero(units.with_any(s.inside > 0))
+    # The units' coordinates lie side by side for the blocks, and their features in order for sums.
+    mine = units.coordinates(chosen) if units.grouped else s.coordinates
+    features = s.features(units)
+    at = np.searchsorted(features, mine if units.members is None else units.members[mine])
+    own = np.zeros(features.size + 1)
+    own[at], own[-1] = gradient[mine], gradient[-1]
     S, g, mixed, level = reduced_model(
-        whole, np.append(gradient[columns], gradient[-1]), problem.fit_intercept
+        whole_hessian(s.hessian / s.mass), own, problem.fit_intercept
     )
-    w = s.point[columns]
-    target = w.copy()
-    if units.are_single:
-        descend_matrix(S, g, w, columns, problem.penalty, target)
+    w = s.point[mine]
+    if units.grouped:
+        target = descend_blocks(S, g, chosen, units.starts(chosen), at, problem.penalty, w)
     else:
-        chosen = np.flatnonzero(units.with_any(s.inside > 0))
-        # The units' coordinates lie side by side for the blocks, and in order for the sums.
-        at = np.searchsorted(columns, units.coordinates(chosen))
-        target[at] = descend_blocks(S, g, chosen, units.starts(chosen), at, problem.penalty, w[at])
+        target = w.copy()
+        descend_matrix(S, g, w, mine, problem.penalty, target)
     out = s.point.copy()
-    out[columns] = target
+    out[mine] = target
     if level > 0.0:
-        out[-1] -= (gradient[-1] + float(mixed @ (target - w))) / level
+        moves = np.bincount(at, target - w, features.size)
+        out[-1] -= (gradient[-1] + float(mixed @ moves)) / level
     return out
 
 
@@ -152,9 +170,9 @@ def _mask(problem: Problem, units: Units, chosen: np.ndarray) -> np.ndarray:
     return mask
 
 
-def _emptied(s: ManifoldSums) -> ManifoldSums:
+def _emptied(units: Units, s: ManifoldSums) -> ManifoldSums:
     """For the sums of the next pass."""
-    size = s.columns.size + 1
+    size = s.features(units).size + 1
     return s._replace(
         value=0.0,
         sums=np.zeros_like(s.sums),

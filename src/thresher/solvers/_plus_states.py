@@ -9,6 +9,7 @@ import numpy as np
 from thresher.solvers._block_rda import block_norms
 from thresher.solvers._identification import Watch
 from thresher.solvers._manifold_sums import ManifoldSums
+from thresher.solvers._reservoir import Reservoir
 from thresher.solvers._task_rda import TaskDualState
 from thresher.solvers.base import Problem
 from thresher.solvers.rda import RDA, DualState
@@ -42,6 +43,7 @@ class PlusState(NamedTuple):
     direction: np.ndarray
     slope: float
     length: float
+    sample: Reservoir | None = None  # of the rows of a stream, where phase two works on it
 
     @property
     def dual(self) -> DualState:
@@ -104,6 +106,7 @@ class TaskPlusState(NamedTuple):
     direction: np.ndarray
     slope: float
     length: float
+    sample: Reservoir | None = None  # of the rows of a stream, where phase two works on it
 
     @property
     def dual(self) -> TaskDualState:

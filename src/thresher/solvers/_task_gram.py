@@ -21,6 +21,9 @@ from thresher.solvers._task_descent import descend_by_matrix
 
 __all__ = ["Gram", "gram_of"]
 
+_SEEN = 500  # rows
+_FAR = 1e3  # squared mean over variance: three of sixteen digits
+
 
 class Gram(NamedTuple):
     """The sums, and the gradient at some weights.
@@ -28,7 +31,7 @@ class Gram(NamedTuple):
     Parameters
     ----------
     X : array, or CSC matrix
-        The rows; an array is around its means.
+        The rows; an array whose features lie far from zero is around their means.
     scale : array of shape (rows,)
         Their weights.
     members : array of int
@@ -40,6 +43,8 @@ class Gram(NamedTuple):
     gradient : array of shape (features, tasks)
     features, targets : arrays
         The means; zero without an intercept.
+    left : array
+        Of the features' means: what X still holds of them.
     """
 
     X: Any
@@ -51,6 +56,7 @@ class Gram(NamedTuple):
     gradient: np.ndarray
     features: np.ndarray
     targets: np.ndarray
+    left: np.ndarray
 
     def loss(self, W: np.ndarray) -> float:
         """Where ``gradient`` is that at W."""
@@ -80,15 +86,26 @@ class Gram(NamedTuple):
         new = np.setdiff1d(chosen, self.members)
         if not new.size:
             return self
-        if issparse(self.X):
-            part = self.X[:, new]
-            lines = (part.multiply(self.scale[:, None]).T @ self.X).toarray()
-            lines -= float(self.scale.sum()) * np.outer(self.features[new], self.features)
-        else:
-            part = self.X if new.size == self.X.shape[1] else self.X[:, new]
-            lines = (part * self.scale[:, None]).T @ self.X
+        lines = np.empty((new.size, self.X.shape[1]))
+        rest: Any = slice(None)
+        if 4 * self.members.size > self.X.shape[1]:  # else the copy of the others would cost more
+            lines[:, self.members] = self.S[:, new].T
+            rest = np.setdiff1d(np.arange(self.X.shape[1]), self.members)
+        lines[:, rest] = self._lines(new, rest)
         members = np.concatenate([self.members, new])
         return self._replace(members=members, S=np.concatenate([self.S, lines]))
+
+    def _lines(self, new: np.ndarray, rest: Any) -> np.ndarray:
+        """Of S: of these features, where they meet those of ``rest``."""
+        whole = isinstance(rest, slice)
+        part, others = self.X[:, new], self.X if whole else self.X[:, rest]
+        if issparse(self.X):
+            lines = (part.multiply(self.scale[:, None]).T @ others).toarray()
+        else:
+            lines = (part * self.scale[:, None]).T @ others
+        if np.any(self.left):
+            lines -= float(self.scale.sum()) * np.outer(self.left[new], self.left[rest])
+        return lines
 
 
 def gram_of(X: Any, Y: np.ndarray, scale: np.ndarray, centre: bool) -> Gram:
@@ -96,11 +113,24 @@ def gram_of(X: Any, Y: np.ndarray, scale: np.ndarray, centre: bool) -> Gram:
     total, d = float(scale.sum()), X.shape[1]
     targets = scale @ Y / total if centre else np.zeros(Y.shape[1])
     Y = Y - targets
-    features = np.asarray(scale @ X) / total if centre else np.zeros(d)
-    if centre and not issparse(X):  # far from zero, rounding would drown what is around the mean
-        X = X - features
     weighted = Y * scale[:, None]
-    C = np.ascontiguousarray(np.asarray(weighted.T @ X).T)  # sparse: the features' means drop out
+    # One look at the rows for their mean and C, from which it drops out: Y is around its own.
+    sums = np.asarray(np.column_stack([scale, weighted]).T @ X)
+    features = sums[0] / total if centre else np.zeros(d)
+    left, C = features, np.ascontiguousarray(sums[1:].T)
+    if centre and not issparse(X) and _is_far(X, features):
+        X, left = X - features, np.zeros(d)
+        C = np.ascontiguousarray((weighted.T @ X).T)
     half = 0.5 * float(np.sum(Y * weighted))
     none = np.empty(0, np.int64)
-    return Gram(X, scale, none, np.empty((0, d)), C, half, -C, features, targets)
+    return Gram(X, scale, none, np.empty((0, d)), C, half, -C, features, targets, left)
+
+
+def _is_far(X: np.ndarray, means: np.ndarray) -> bool:
+    """Whether a feature lies so far from zero that rounding would drown what is around its mean.
+
+    By some of the rows: a copy of all takes longer than all that follows where rows abound.
+    """
+    some = X[:: max(1, X.shape[0] // _SEEN)]
+    spread = np.mean((some - means) ** 2, axis=0)
+    return bool(np.any(means**2 > _FAR * spread))

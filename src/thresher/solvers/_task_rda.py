@@ -81,7 +81,7 @@ def _soft(g, tau):
     return math.copysign(max(abs(g) - tau, 0.0), g)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, forceinline=True)
 def _sum_again(line, tau, sums):
     """The sums over the entries of a row of G beyond tau."""
     squares, lengths, count = 0.0, 0.0, 0.0

@@ -64,7 +64,7 @@ def _add_up(rows, values, base, factors, weight, order, loss, point, place, sums
 
 def added_of_tasks(problem: Problem, s: Any, chunk: Chunk) -> dict[str, Any]:
     """The sums of ``ManifoldSums`` with those of some more rows."""
-    targets, columns = targets_of(problem, chunk.y), s.columns
+    targets, columns = targets_of(problem, chunk.y), s.coordinates
     place = np.full(problem.n_features, -1)
     place[columns] = np.arange(columns.size)
     sums, hessian = s.sums.copy(), s.hessian.copy()
@@ -81,7 +81,7 @@ def added_of_tasks(problem: Problem, s: Any, chunk: Chunk) -> dict[str, Any]:
 def target_of_tasks(problem: Problem, s: Any, gradient: np.ndarray) -> np.ndarray:
     """Where the quadratic model plus the penalty is smallest on the manifold."""
     rows, entries, ridge = levels_of(problem)
-    columns, whole = s.columns, s.hessian / s.mass
+    columns, whole = s.coordinates, s.hessian / s.mass
     m = columns.size
     mixed, level = whole[:, :m, m], whole[:, m, m]
     moves = (level > 0.0) & problem.fit_intercept

@@ -8,25 +8,30 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_matrix
 
-from thresher._rows import as_rows
+from thresher._rows import AHEAD, as_rows
 from thresher.solvers.base import Chunk, Problem
-from thresher.solvers.newton import predict
+from thresher.solvers.newton import predicted_move
 
 __all__ = ["View", "copied_columns", "gradient_at", "predicted"]
 
 
 class View(NamedTuple):
-    """Rows of which only some columns are there, and which features these are."""
+    """Rows of which only some columns are there, and which features these are.
+
+    ``members`` names the feature that each coordinate is a copy of; None: coordinates are features.
+    """
 
     chunk: Chunk
     columns: np.ndarray
+    members: np.ndarray | None = None
 
     @classmethod
-    def whole(cls, chunk: Chunk) -> View:
-        return cls(chunk, np.arange(chunk.rows.shape[1]))
+    def whole(cls, chunk: Chunk, members: np.ndarray | None = None) -> View:
+        return cls(chunk, np.arange(chunk.rows.shape[1]), members)
 
-    def places(self, features: np.ndarray) -> np.ndarray:
-        """Columns that hold some features."""
+    def places(self, coordinates: np.ndarray) -> np.ndarray:
+        """Columns that hold some coordinates."""
+        features = coordinates if self.members is None else self.members[coordinates]
         if self.columns.size and self.columns[-1] == self.columns.size - 1:
             return features
         return np.searchsorted(self.columns, features)
@@ -53,6 +58,7 @@ def _gradient_of_some(rows, y, weight, order, loss, p, columns, gradient):
         i = order[r]
         slope = weight[i] * loss.deriv(y[i], p[i])
         total += slope
+        rows.fetch_some(order[min(r + AHEAD, order.size - 1)], columns)
         for a in range(columns.size):
             gradient[a] += slope * rows.element(i, columns[a])
     return total
@@ -61,6 +67,7 @@ def _gradient_of_some(rows, y, weight, order, loss, p, columns, gradient):
 @njit(cache=True, nogil=True)
 def _copy_dense(rows, columns, out):
     for i in range(out.shape[0]):
+        rows.fetch_some(min(i + AHEAD, out.shape[0] - 1), columns)
         for a in range(columns.size):
             out[i, a] = rows.element(i, columns[a])
 
@@ -91,18 +98,19 @@ def predicted(view: View, w: np.ndarray, bias: float) -> np.ndarray:
     """w.x + b of all rows."""
     if not np.any(w):
         return np.full(view.chunk.size, bias)
-    p = np.zeros(view.chunk.size)
-    predict(view.chunk.rows, view.chunk.order, w[view.columns], bias, p)
-    return p
+    w = w if view.members is None else np.bincount(view.members, w)
+    return predicted_move(view.chunk, np.arange(view.columns.size), w[view.columns], bias)
 
 
-def copied_columns(chunk: Chunk, columns: np.ndarray) -> View:
-    """The rows with these columns (in ascending order) only, in memory of their own."""
-    rows = chunk.rows
+def copied_columns(whole: View, coordinates: np.ndarray) -> View:
+    """The rows with the columns of these coordinates (in ascending order) only, in memory of their
+    own."""
+    chunk, rows = whole.chunk, whole.chunk.rows
+    columns = coordinates if whole.members is None else np.unique(whole.members[coordinates])
     if not rows.is_sparse:
         out = np.empty((rows.shape[0], columns.size), rows.dtype)
         _copy_dense(rows, columns, out)
-        return View(chunk._replace(rows=as_rows(out)), columns)
+        return View(chunk._replace(rows=as_rows(out)), columns, whole.members)
     place = np.full(rows.shape[1], -1, np.int64)
     place[columns] = np.arange(columns.size)
     pointers = np.zeros(rows.shape[0] + 1, np.int64)
@@ -112,29 +120,34 @@ def copied_columns(chunk: Chunk, columns: np.ndarray) -> View:
     _copy_kept(rows, place, pointers, indices, data)
     shape = (rows.shape[0], columns.size)
     thin = csr_matrix((data, indices, pointers.astype(small)), shape=shape)
-    return View(chunk._replace(rows=as_rows(thin)), columns)
+    return View(chunk._replace(rows=as_rows(thin)), columns, whole.members)
 
 
 def gradient_at(
-    problem: Problem, view: View, p: np.ndarray, features: np.ndarray | None = None
+    problem: Problem, view: View, p: np.ndarray, looked: np.ndarray | None = None
 ) -> np.ndarray:
-    """Of the mean loss at predictions p, all features and then the intercept.
+    """Of the mean loss at predictions p, all coordinates and then the intercept.
 
-    Zero for those that the view lacks, and for all but ``features`` where they are given.
+    Zero for those that the view lacks, and for all but the ``looked`` ones where they are given.
     """
     chunk = view.chunk
     gradient = np.zeros(problem.n_features + 1)
-    if features is None or chunk.rows.is_sparse:
-        found = np.zeros(view.columns.size)
-        total = _gradient(*chunk, problem.loss, p, found)
-        gradient[view.columns] = found
-        if features is not None:
-            found = gradient[features]
+    if looked is None or chunk.rows.is_sparse:
+        held = np.zeros(view.columns.size)
+        total = _gradient(*chunk, problem.loss, p, held)
+        if view.members is None:
+            gradient[view.columns] = held
+        else:
+            features = np.zeros(int(view.members.max()) + 1)
+            features[view.columns] = held
+            gradient[:-1] = features[view.members]
+        if looked is not None:
+            held = gradient[looked]
             gradient[:] = 0.0
-            gradient[features] = found
+            gradient[looked] = held
     else:
-        found = np.zeros(features.size)
-        total = _gradient_of_some(*chunk, problem.loss, p, view.places(features), found)
-        gradient[features] = found
+        held = np.zeros(looked.size)
+        total = _gradient_of_some(*chunk, problem.loss, p, view.places(looked), held)
+        gradient[looked] = held
     gradient[-1] = total if problem.fit_intercept else 0.0
     return gradient / float(np.sum(chunk.weight[chunk.order]))

@@ -15,12 +15,12 @@ file of their own, ``_dense_columns.py``.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from thresher._rows import Rows
+from thresher._rows import AHEAD, Rows
 from thresher.solvers._sweeps import SWEEPS, after_sweep, sweeps_of
 from thresher.solvers.base import Chunk, Problem
 
@@ -31,6 +31,7 @@ __all__ = [
 
 _DENSE = 0.25  # share of stored elements from which on rows are taken as dense
 _BLOCK = 4096  # dense rows whose outer products are summed by one matrix product
+_TINY = 1e-28  # curvature, of a row, that single precision holds with room for many rows
 _LEAST = 1e-12  # of the bound of the curvature: what a row has where its loss is a straight line
 _FAR = 1e4  # squared mean over variance from which single precision does not do
 
@@ -79,6 +80,13 @@ class Model(NamedTuple):
         """Whether a mean outweighs the spread of its feature in single precision."""
         return bool(np.any(self.mean**2 * self.level > _FAR * self.diagonal))
 
+    @property
+    def precision(self) -> Any:
+        """Of S: single, as it bends the step only, unless curvatures leave the range of that."""
+        known = self.diagonal[self.diagonal > 0.0]
+        fits = known.size == 0 or (known.min() > _TINY and known.max() < 1.0 / _TINY)
+        return np.float32 if fits else np.float64
+
 
 # ---------------------------------------------------------------- sums over the rows
 
@@ -107,6 +115,7 @@ def _sums_of_some(rows, y, weight, order, loss, p, columns, first, second, plain
     total = 0.0
     for r in range(order.size):
         i = order[r]
+        rows.fetch_some(order[min(r + AHEAD, order.size - 1)], columns)
         h = weight[i] * loss.curvature(y[i], p[i])
         total += h
         for a in range(columns.size):
@@ -152,6 +161,7 @@ def _weighted_block_of_some(rows, y, weight, order, loss, p, columns, mean, bloc
     """The same of rows that hold every element."""
     for r in range(order.size):
         i = order[r]
+        rows.fetch_some(order[min(r + AHEAD, order.size - 1)], columns)
         root = math.sqrt(weight[i] * loss.curvature(y[i], p[i]))
         line = block[r]
         for a in range(line.size):
@@ -248,11 +258,11 @@ def matrix_of(
 
 
 def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.ndarray:
-    """n S, in single precision: it bends the step only, the gradient says where to."""
+    """n S: it bends the step only, the gradient says where to."""
     rows, order = chunk.rows, chunk.order
-    size = model.chosen.size
+    size, kind = model.chosen.size, model.precision
     if not is_dense(rows):
-        whole = np.zeros((size + 1, size + 1), np.float64 if model.is_far else np.float32)
+        whole = np.zeros((size + 1, size + 1), np.float64 if model.is_far else kind)
         _add_sparse_rows(*chunk, problem.loss, p, model.place, whole)
         S = whole[:size, :size]
         S += S.T
@@ -260,11 +270,11 @@ def _matrix(problem: Problem, chunk: Chunk, p: np.ndarray, model: Model) -> np.n
         if problem.fit_intercept:
             crossed = np.outer(whole[size, :size], model.mean)
             S -= crossed + crossed.T - whole[size, size] * np.outer(model.mean, model.mean)
-        return np.ascontiguousarray(S, dtype=np.float32)
-    S = np.zeros((size, size), np.float32)
+        return np.ascontiguousarray(S, dtype=kind)
+    S = np.zeros((size, size), kind)
     for start in range(0, order.size, _BLOCK):
         part = order[start : start + _BLOCK]
-        block = np.empty((part.size, size), np.float32)
+        block = np.empty((part.size, size), kind)
         weighted_rows(problem, chunk._replace(order=part), p, model, block)
         S += block.T @ block
     return S

@@ -66,8 +66,8 @@ class Status(enum.Enum):
     )
     NO_BETTER = (
         "no better than a constant on its own training rows: scale the features (scale=True), use "
-        "another solver, allow more passes (max_iter) or change alpha, unless the features say "
-        "nothing about the target"
+        "another solver, allow more passes (max_iter), change alpha or the epsilon of the loss "
+        "(all targets may be within it), unless the features say nothing about the target"
     )
     AT_BOUND = (
         "ended on the bound that the solver keeps its weights within, so that it has not "
@@ -324,6 +324,8 @@ class Solver:
     space: ClassVar[dict[str, Any]] = {}
     #: can take rows once, in a stream; otherwise every update must see the same rows again
     streaming: ClassVar[bool] = True
+    #: learns between passes only: of no use to ``partial_fit``, which knows no end of one
+    by_passes: ClassVar[bool] = False
     default_passes: ClassVar[int] = 10
     #: whether it knows when it is done even if nobody asks for a tolerance
     has_goal: ClassVar[bool] = False
@@ -449,6 +451,11 @@ class Solver:
 
         ``chunk`` is all rows, None where nobody has them together.
         """
+        return state
+
+    def passed(self, problem: Problem, state: State, done: int, planned: int | None) -> State:
+        """What happens right after a pass, the last one too, before anybody looks at the function;
+        most solvers do nothing."""
         return state
 
     def residual(self, problem: Problem, state: State, before: Any, after: Any) -> float:

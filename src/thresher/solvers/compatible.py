@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from thresher._terms import capabilities
 from thresher.registry import LOSSES, PENALTIES, SOLVERS
@@ -13,6 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["check_compatible", "takes"]
 
+_NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int, np.integer), "a whole number"),
+    "float": ((int, float, np.integer, np.floating), "a number"),
+}
 _TARGETS = ("classes", "matrix", "pairs", "none")
 _IN_WORDS = {
     "matrix": "a matrix of targets, a column for each task", "pairs": "rows that name their task",
@@ -22,6 +29,7 @@ _IN_WORDS = {
 
 def check_compatible(solver: Solver, problem: Problem) -> None:
     """Fail before any work, naming the missing capability and what would do."""
+    _check_numbers(solver)
     for role, term, needs in (
         ("loss", problem.loss, solver.loss_needs),
         ("penalty", problem.penalty, solver.penalty_needs),
@@ -50,6 +58,20 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
             f"got {schedule!r}"
         )
     solver.check(problem)
+
+
+def _check_numbers(solver: Solver) -> None:
+    """ValueError for a field that is to be a number, and is none."""
+    for field in fields(solver):  # type: ignore[arg-type]
+        kind, _, rest = str(field.type).partition(" | ")
+        value = getattr(solver, field.name)
+        if kind not in _NUMBERS or (value is None and rest == "None"):
+            continue
+        classes, wanted = _NUMBERS[kind]
+        if not isinstance(value, classes) or isinstance(value, bool | np.bool_):
+            raise ValueError(
+                f"{type(solver).__name__}: {field.name} must be {wanted}, got {value!r}"
+            )
 
 
 def takes(solver: Solver, problem: Problem) -> bool:

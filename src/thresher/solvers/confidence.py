@@ -37,6 +37,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -260,7 +261,9 @@ class Confidence(Solver):
         if not states:
             return self.copy(base)
         merged = self.replaced(base, [
-            self._combined([self.gaussian(s, c) for s in states], self.gaussian(base, c), shares)
+            self._combined_or_nothing(
+                [self.gaussian(s, c) for s in states], self.gaussian(base, c), shares
+            )
             for c in range(problem.outputs)
         ])  # fmt: skip
         steps = [s.step - base.step for s in states]
@@ -271,6 +274,15 @@ class Confidence(Solver):
             passes=max(s.passes for s in states),
             step=base.step + added,
         )
+
+    def _combined_or_nothing(
+        self, beliefs: Sequence[Gaussian], base: Gaussian, shares: np.ndarray
+    ) -> Gaussian:
+        """NaN, by which the run ends as one that diverged, where no digit of a matrix is left."""
+        if all(np.all(np.isfinite(part)) for belief in beliefs for part in belief):
+            with suppress(np.linalg.LinAlgError):
+                return self._combined(beliefs, base, shares)
+        return Gaussian(*(np.full_like(part, np.nan) for part in base))
 
     def _combined(
         self, beliefs: Sequence[Gaussian], base: Gaussian, shares: np.ndarray

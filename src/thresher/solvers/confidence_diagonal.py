@@ -72,12 +72,13 @@ class DiagonalBelief(Term):
     def learn(self, rows, i, c, slot, move, gain):
         table, level, place = self.table, self.level, self.level.size // 2 + c
         one, far, much = table.dtype.type(1), table.dtype.type(move), table.dtype.type(gain)
-        for k in range(rows.start(i), rows.stop(i)):
+        start, stop = rows.start(i), rows.stop(i)
+        for k in range(start, stop):
             j, x = rows.column(i, k), rows.element(i, k)
-            variance = table[j, place]
+            mean, variance = table[j, c], table[j, place]  # both are read before one is written
             toward = variance * x
-            table[j, c] += far * toward
             table[j, place] = variance / (one + much * toward * x)
+            table[j, c] = mean + far * toward
         toward = level[place] * self.constant
         level[c] += move * toward
         level[place] /= 1.0 + gain * toward * self.constant

@@ -41,7 +41,9 @@ class FullBelief(MeanScores):
     covariance: np.ndarray
     toward: np.ndarray
     left: np.ndarray  # x'Sx of each slot
+    prior: np.ndarray
     constant: float
+    certain: float
 
     @reassociate
     def variance(self, rows, i, c, slot):
@@ -65,9 +67,13 @@ class FullBelief(MeanScores):
             for j in range(toward.size):
                 toward[j] += x * line[j]
         total = self.constant * toward[last]
+        begun = self.constant * self.constant * self.prior[last]
         for k in range(rows.start(i), rows.stop(i)):
-            total += rows.element(i, k) * toward[rows.column(i, k)]
-        total = max(total, 0.0)  # where S has lost its last digits
+            x, j = rows.element(i, k), rows.column(i, k)
+            total += x * toward[j]
+            begun += x * x * self.prior[j]
+        if total < self.certain * begun:  # rounding has more to say of it than S
+            total = 0.0
         self.left[slot] = total
         return total
 
@@ -75,6 +81,8 @@ class FullBelief(MeanScores):
     def learn(self, rows, i, c, slot, move, gain):
         """S less (gain / (1 + gain x'Sx)) S x (S x)', which stays symmetric to the last bit."""
         S, toward = self.covariance[c], self.toward[slot]
+        if self.left[slot] <= 0.0:  # then S x is nothing, too, but for rounding
+            return
         root = math.sqrt(gain / (1.0 + gain * self.left[slot]))
         for a in range(toward.size):
             self.mean[a, c] += move * toward[a]
@@ -152,8 +160,11 @@ class FullConfidence(Confidence):
         return FullState(np.ascontiguousarray(mean.T), covariance, 0.0, 0.0, 1, 0)
 
     def belief(self, problem: Problem, state: FullState) -> FullBelief:
-        toward = np.zeros((2, problem.n_features + 1))
-        return FullBelief(state.mean, state.covariance, toward, np.zeros(2), float(self.constant))
+        toward, (_, prior) = np.zeros((2, problem.n_features + 1)), self.prior(problem)
+        return FullBelief(
+            state.mean, state.covariance, toward, np.zeros(2), prior, float(self.constant),
+            float(self.rule.certain),  # type: ignore[attr-defined]
+        )  # fmt: skip
 
     def means(self, state: FullState) -> np.ndarray:
         return state.mean.T

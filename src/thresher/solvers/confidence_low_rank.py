@@ -238,14 +238,19 @@ class LowRankConfidence(Confidence):
         parts = list(zip(shares, states, strict=True))
         diagonal = sum(p * s.diagonal[c] for p, s in parts)
         stack = np.concatenate([np.sqrt(p) * s.lines[c, : s.used[c]] for p, s in parts])
+        origin = sum(p * s.mean[:, c] for p, s in parts)  # near all of them, which keeps digits
         natural = np.zeros_like(diagonal)
         for p, s in parts:
-            own = s.lines[c, : s.used[c]]
-            natural += p * (s.diagonal[c] * s.mean[:, c] + own.T @ (own @ s.mean[:, c]))
+            own, away = s.lines[c, : s.used[c]], s.mean[:, c] - origin
+            natural += p * (s.diagonal[c] * away + own.T @ (own @ away))
         scaled = stack / diagonal
         small = np.eye(stack.shape[0]) + scaled @ stack.T
-        known = stack.T @ solve(small, scaled @ natural, assume_a="pos")
-        merged.mean[:, c] = (natural - known) / diagonal
+        try:
+            known = stack.T @ solve(small, scaled @ natural, assume_a="pos")
+        except (np.linalg.LinAlgError, ValueError):  # so sure of both sides that no digit is left
+            merged.mean[:, c] = np.nan  # by which the run ends as one that diverged
+            return
+        merged.mean[:, c] = origin + (natural - known) / diagonal
         room = merged.lines.shape[1]
         factor = np.zeros((max(stack.shape[0], room), max(stack.shape[0], room)))
         used = _compress(diagonal, stack, factor, stack.shape[0], room - 1)

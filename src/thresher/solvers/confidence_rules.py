@@ -24,6 +24,7 @@ from thresher._terms import Term
 
 __all__ = ["AROW", "CW", "SCW", "Recursive", "Rule"]
 
+_DIGITS = 1e-11  # eps^(2/3): a smaller x'Sx is less than the errors that one like it leaves in S
 _CERTAIN = 1e-100  # rows that contradict each other make variances vanish: then nothing moves
 
 
@@ -39,7 +40,9 @@ class Rule(Term):
     ``spread_factor(noise)``                    see ``confidence.py``: by default one
     ==========================================  ====================================================
 
-    Targets of classes are -1 and +1.
+    Targets of classes are -1 and +1.  ``certain`` is the part of a row's first variance below which
+    nothing more is learned from rows like it, where the covariance is kept as a matrix: what is
+    left of it is a difference, and only rules with a noise of their own do not divide by it.
 
     Examples
     --------
@@ -52,6 +55,8 @@ class Rule(Term):
     >>> Perceptron().step(1.0, -0.5, 1.0, 2.0)
     (2.0, 0.0)
     """
+
+    certain = 0.0
 
     def step(self, y, score, variance, weight):
         raise NotImplementedError
@@ -177,6 +182,7 @@ class CW(Rule):
     """
 
     confidence: float = 0.9
+    certain = _DIGITS
     derived = ("phi",)
 
     def __post_init__(self):
@@ -215,6 +221,7 @@ class SCW(Rule):
 
     confidence: float = 0.9
     C: float = 1.0
+    certain = _DIGITS
     derived = ("phi",)
 
     def __post_init__(self):

@@ -37,17 +37,31 @@ semi-supervised formulation to binary kernel spectral clustering (2012).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve, solve
+from scipy.linalg import (
+    LinAlgError,
+    LinAlgWarning,
+    cho_factor,
+    cho_solve,
+    lu_factor,
+    lu_solve,
+    solve,
+)
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 __all__ = ["FeatureSpace", "GramSpace", "Sections"]
 
 _SMALL = 400  # matrices whose eigenvalues are simply computed
 _TINY = 1e-6  # of likeness, is none
+_SINGULAR = 1e-12  # of the identity that every system has, left in a direction
+_ON_THE_EDGE = (
+    "unlabelled lies where the problem ceases to be convex and has no single solution (1, in its "
+    "units): give less, such as 0.9, or more"
+)
 _LONELY = (
     "every row is like no other: no kernel value of two rows is positive; use a wider kernel (a "
     "smaller gamma), or one without negative values"
@@ -290,12 +304,23 @@ class FeatureSpace:
 
 
 def _solved(system: Callable[[], np.ndarray], right: np.ndarray) -> np.ndarray:
-    """By Cholesky where the system is positive definite, or else it is made again."""
+    """By Cholesky where the system is positive definite, or else it is made again.
+
+    A ValueError where it is singular: at the very edge of what is convex.
+    """
     try:  # in LAPACK's order, for a symmetric matrix the same, nothing is copied
         factor = cho_factor(system().T, overwrite_a=True, check_finite=False)
-        return cho_solve(factor, right, check_finite=False)
+        if float(np.min(np.diagonal(factor[0]))) ** 2 > _SINGULAR:
+            return cho_solve(factor, right, check_finite=False)
+        raise ValueError(_ON_THE_EDGE)
     except LinAlgError:
-        return solve(system().T, right, assume_a="sym", overwrite_a=True, check_finite=False)
+        pass
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LinAlgWarning)
+            return solve(system().T, right, assume_a="sym", overwrite_a=True, check_finite=False)
+    except (LinAlgError, LinAlgWarning):
+        raise ValueError(_ON_THE_EDGE) from None
 
 
 def _squares(Z: np.ndarray) -> np.ndarray:

@@ -149,6 +149,7 @@ def run(
                 status = stopped if sound else Status.DIVERGED
                 return Result(found if sound else function, status, done, learner, residual)
         done += 1
+        learner.passed(done, planned)
         before, found = function, learner.function() if looks else function
         if not (found.is_finite() and learner.is_sound()):
             return Result(function, Status.DIVERGED, done, learner, residual)

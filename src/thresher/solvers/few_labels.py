@@ -179,12 +179,20 @@ def _bordered(
     K: np.ndarray, y: np.ndarray, bounds: np.ndarray, borders: np.ndarray | None,
     corner: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
-    """Coefficients, and intercepts where there are borders."""
-    n = y.shape[0]
-    system = K + np.diag(1.0 / bounds)
+    """Coefficients, and intercepts where there are borders.
+
+    Solved for coefficients over the roots of their bounds, and intercepts in a unit that makes the
+    borders one: else bounds that are small, or differ much, make the system singular by rounding.
+    """
+    n, unit = y.shape[0], np.sqrt(bounds)
+    system = unit[:, None] * K * unit + np.eye(n)
+    right = unit[:, None] * y
     if borders is None:
-        return solve(system, y, assume_a="sym"), None
+        return unit[:, None] * solve(system, right, assume_a="sym"), None
+    borders = unit[:, None] * borders
+    own = np.linalg.norm(borders, axis=0)
+    borders, corner = borders / own, corner / np.outer(own, own)
     system = np.block([[system, borders], [borders.T, corner]])
-    right = np.concatenate([y, np.zeros((borders.shape[1], y.shape[1]))])
+    right = np.concatenate([right, np.zeros((borders.shape[1], y.shape[1]))])
     found = solve(system, right, assume_a="sym")
-    return found[:n], found[n:]
+    return unit[:, None] * found[:n], found[n:] / own[:, None]

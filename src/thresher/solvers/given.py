@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from thresher.functions import LinearFunction
+from thresher.solvers._states import present
 from thresher.solvers.base import Chunk, Problem, Solver
 
 __all__ = ["Given", "GivenState"]
@@ -45,6 +47,8 @@ class Given(Solver):
     coef: np.ndarray
     intercept: np.ndarray
     default_passes = 1
+    sum_fields = frozenset({"step"})
+    merges_exactly = True
     joint = True
     linear = False  # the penalty is of nothing that was learned here
 
@@ -66,6 +70,14 @@ class Given(Solver):
 
     def finish(self, problem: Problem, state: GivenState) -> LinearFunction:
         return LinearFunction(self.coef, self.intercept)
+
+    def merge(
+        self, problem: Problem, states: Sequence[GivenState], base: GivenState,
+        weights: Sequence[float],
+    ) -> GivenState:  # fmt: skip
+        """Rows that have gone by add up."""
+        states, _ = present(states, weights)
+        return GivenState(base.step + sum(s.step - base.step for s in states))
 
     def residual(self, problem: Problem, state: GivenState, before: object, after: object) -> float:
         return 0.0

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thresher.functions import LinearFunction
+from thresher.penalties.blocks import GroupPenalty, split
 from thresher.solvers._local import Options, Point, advance, looked_at
-from thresher.solvers._manifold import Units, distance
+from thresher.solvers._manifold import Units, distance, of_copies
 from thresher.solvers._views import View, gradient_at
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 
@@ -24,7 +25,7 @@ DELTA = 1e-4  # at which to end where no tolerance is given
 
 
 class LPSState(NamedTuple):
-    w: np.ndarray
+    w: np.ndarray  # of copies, where groups share features
     bias: float
     p: np.ndarray  # predictions of all rows
     loss: float  # their mean
@@ -32,14 +33,9 @@ class LPSState(NamedTuple):
     delta: float  # at w; infinite before the first look
 
 
-def check_options(solver: Any, problem: Problem) -> None:
-    """Refuse thresholds, fractions and numbers of rows that make no sense, and shared features."""
+def check_options(solver: Any) -> None:
+    """Refuse thresholds, fractions and numbers of rows that make no sense."""
     name = type(solver).__name__
-    if problem.penalty.overlaps:
-        raise ValueError(
-            f"{name}: the groups of the penalty share features; proximal_newton, rda, adaptive_rda "
-            "and fobos learn with such groups"
-        )
     if solver.newton_threshold < 0:
         raise ValueError(
             f"{name}: newton_threshold must be at least 0, got {solver.newton_threshold}"
@@ -91,18 +87,26 @@ class LPS(Solver):
     default_passes = 200
 
     def check(self, problem: Problem) -> None:
-        check_options(self, problem)
+        check_options(self)
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> LPSState:
         assert chunk is not None
-        return LPSState(*Point.at(problem, chunk, np.zeros(problem.n_features), 0.0), 0, math.inf)
+        return self._at(problem, chunk, np.zeros(of_copies(problem).n_features), 0.0)
 
     def start_from(self, problem: Problem, chunk: Chunk, near: Near) -> LPSState:
-        point = Point.at(problem, chunk, near.coef.astype(np.float64), near.intercept)
+        w: np.ndarray = near.coef.astype(np.float64)
+        penalty = problem.penalty
+        w = split(penalty, w) if isinstance(penalty, GroupPenalty) and penalty.overlaps else w
+        return self._at(problem, chunk, w, near.intercept)
+
+    def _at(self, problem: Problem, chunk: Chunk, w: np.ndarray, bias: float) -> LPSState:
+        units = Units.of(problem.penalty, problem.n_features)
+        point = Point.at(of_copies(problem), View.whole(chunk, units.members), w, bias)
         return LPSState(*point, 0, math.inf)
 
     def update(self, problem: Problem, s: LPSState, chunk: Chunk) -> LPSState:
-        units, view = Units.of(problem.penalty, problem.n_features), View.whole(chunk)
+        units = Units.of(problem.penalty, problem.n_features)
+        problem, view = of_copies(problem), View.whole(chunk, units.members)
         options = Options(self.newton_threshold, self.gradient_fraction, self.hessian_rows)
         inside = np.ones(units.pointers.size - 1, np.bool_)
         tol = problem.tol or 0.0
@@ -120,7 +124,8 @@ class LPS(Solver):
         return LPSState(*point, s.step + 1, delta)
 
     def finish(self, problem: Problem, state: LPSState) -> LinearFunction:
-        return LinearFunction(state.w.astype(problem.dtype), state.bias)
+        units = Units.of(problem.penalty, problem.n_features)
+        return LinearFunction(units.summed(state.w).astype(problem.dtype), state.bias)
 
     def residual(self, problem: Problem, state: LPSState, before: Any, after: Any) -> float:
         """delta before the last step."""

@@ -127,18 +127,24 @@ def nu_classification(
     )  # fmt: skip
     found = solver.solve(problem, start, monitor, cache)
     tol, margin, middle = solver.tol, *_margin(found)
+    finest = max(_FINEST, 2.0 * _rounding(columns, found.z))
     # Scores will be divided by the margin, and so will be what the conditions are violated by.
-    while found.status is Status.CONVERGED and tol > max(solver.tol * margin, _FINEST):
-        tol = max(0.5 * solver.tol * margin, 0.01 * tol, _FINEST)
+    while found.status is Status.CONVERGED and tol > max(solver.tol * margin, finest):
+        tol = max(0.5 * solver.tol * margin, 0.01 * tol, finest)
         found = replace(solver, tol=tol).solve(problem, found.z, monitor, cache)
         margin, middle = _margin(found)
-    if not margin > 10.0 * _FINEST:
+    if not margin > 10.0 * finest:
         raise ValueError(
             f"nu={nu:g} leaves no margin between the classes: give a larger nu (at most "
             f"{most:.6g} here), or C instead"
         )
     scores = (found.gradient - middle) / margin
     return Machine(found.z / margin, -float(middle / margin), scores, found)
+
+
+def _rounding(columns: Columns, z: np.ndarray) -> float:
+    """What single precision leaves uncertain in a gradient."""
+    return float(np.finfo(np.float32).eps * np.max(columns.diagonal) * np.linalg.norm(z))
 
 
 def _margin(found: DualSolution) -> tuple[float, float]:
@@ -189,15 +195,19 @@ def one_class(
     solver: KernelDual, columns: Columns, weight: np.ndarray, nu: float, *,
     start: np.ndarray | None = None, monitor: Monitor = None, cache: ColumnCache | None = None,
 ) -> Machine:  # fmt: skip
-    """At most the share ``nu`` of the rows has a negative score.
+    """At most the share ``nu`` of the rows has a negative score, to the tolerance.
 
     Starts from the rows that are farthest from some others: those will be the support vectors.
+    Scores are of the size of the total that is handed out; where that is less than one row's, the
+    tolerance shrinks with it, for any start would do otherwise.
     """
     total = nu * float(weight.sum())
     problem = DualProblem(columns, np.zeros(weight.size), np.zeros(weight.size), weight, [total])
     start = _outermost(columns, weight, total) if start is None else start
-    found = solver.solve(problem, start, monitor, cache)
-    intercept = -float(found.multipliers[0])
+    fine = replace(solver, tol=solver.tol * min(total, 1.0))
+    found = fine.solve(problem, start, monitor, cache)
+    # Rows on the boundary, of which one row alone is one, are not rejected by rounding.
+    intercept = _rounding(columns, found.z) - float(found.multipliers[0])
     return Machine(found.z, intercept, found.gradient + intercept, found)
 
 

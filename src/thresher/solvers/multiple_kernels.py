@@ -39,9 +39,10 @@ from thresher.solvers.machines import KernelDual, Machine, classification, regre
 
 __all__ = ["KernelWeights", "Learned", "Place", "Saddle", "Side", "learn_kernels"]
 
-_COARSE, _FINE = 0.05, 1e-5  # tolerances of machines, in units of the targets: first, and finest
+_COARSE, _FINE = 0.05, 1e-7  # tolerances of machines, in units of the targets: first, and finest
 _ROUNDING = 1e-5  # of a quadratic form, in units of the squared sum of coefficients
 _NOTHING = 1e-4  # weights below this share of the largest are dropped
+_NEARLY_A_BOX = 32.0  # p of a ball in which rounding ends the small problems of the level method
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class KernelWeights(Solver):
     p : float or None, default=None
         In place of v: the ball ||theta||_p <= 1.
     method : {"level", "block"}, default="level"
+        Beyond p = 32 always "block".
     tau : float or "published", default=0.5
         Of the level method.
     gap : float, default=1e-3
@@ -98,7 +100,7 @@ class KernelWeights(Solver):
             visit = saddle(weights, math.inf)
             return Descent(weights, visit, visit.value, visit.value, 1, Status.CONVERGED)
         start = Search(ball.start(saddle.bank.count)) if search is None else search
-        if self.method == "block":
+        if self.method == "block" or (self.p or 0.0) > _NEARLY_A_BOX:
             return block_descent(
                 saddle, ball, start, tol=self.gap, max_steps=self.max_steps, monitor=monitor,
                 told=saddle.note,
@@ -133,6 +135,21 @@ class Side(NamedTuple):
             cache=cache,
         )  # fmt: skip
 
+    def missing(self, machine: Machine) -> float:
+        """What the dual objective lacks to the optimum at most.
+
+        The gap of a machine sums up how far rows are within the margin, times their bounds: more
+        than the objective itself where bounds are large.  A slightly larger multiple of the
+        function has none there.
+        """
+        gap = max(machine.solution.gap, 0.0)
+        square = float(machine.coef @ (machine.scores - machine.intercept))
+        if self.epsilon is not None or not square > 0.0:
+            return gap
+        dual = self.constant(machine.coef) - 0.5 * square
+        least = _least_multiple(square, self.bounds, self.y * machine.scores)
+        return min(gap, max(least - dual, 0.0))
+
     def coefficients(self, z: np.ndarray) -> np.ndarray:
         """Of the rows, from the variables of the dual problem."""
         return z if z.size == self.y.size else z[: self.y.size] + z[self.y.size :]
@@ -140,6 +157,21 @@ class Side(NamedTuple):
     def constant(self, coef: np.ndarray) -> float:
         """What the dual objective is without its quadratic part."""
         return float(self.y @ coef) - (self.epsilon or 0.0) * float(np.abs(coef).sum())
+
+
+def _least_multiple(square: float, bounds: np.ndarray, margins: np.ndarray) -> float:
+    """The least of k^2 square / 2 + sum of bounds (1 - k margins)_+ over k > 0.
+
+    Its derivative rises from kink to kink, which are the k at which rows leave the margin.
+    """
+    inside = margins > 0.0
+    kinks, pulls = 1.0 / margins[inside], (bounds * margins)[inside]
+    order = np.argsort(kinks)
+    kinks, pulls = kinks[order], pulls[order]
+    after = pulls.sum() - np.cumsum(pulls) + float((bounds * margins)[~inside].sum())
+    at = int(np.searchsorted(square * kinks - after, 0.0))  # where the slope is upwards
+    k = min(float(kinks[at]), float(after[at] + pulls[at]) / square) if kinks.size else 0.0
+    return 0.5 * k * k * square + float(bounds @ np.maximum(1.0 - k * margins, 0.0))
 
 
 class Place(NamedTuple):
@@ -177,7 +209,7 @@ class Saddle:
             columns, cache = self._open(opened, weights)
             while True:
                 machines = self._solve(columns, cache, self._tol)
-                missing = sum(max(machine.solution.gap, 0.0) for machine in machines)
+                missing = sum(map(Side.missing, self.sides, machines))
                 stopped = any(m.solution.status is Status.INTERRUPTED for m in machines)
                 enough = missing <= accuracy or self._tol <= _FINE * self._unit
                 if enough or stopped or is_over():

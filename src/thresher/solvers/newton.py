@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 
 from thresher._random import generator
+from thresher._rows import AHEAD
 from thresher.functions import LinearFunction
 from thresher.solvers._system import factored, whole_hessian
 from thresher.solvers.base import Chunk, Near, Problem, Solver, precisions
@@ -44,6 +45,33 @@ def predict(rows, order, w, bias, p):
     for r in range(order.size):
         i = order[r]
         p[i] = rows.dot(i, w) + bias
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def predict_some(rows, order, columns, w, bias, p):
+    """The same of dense rows for weights at some columns: the others are not looked at."""
+    for r in range(order.size):
+        i = order[r]
+        rows.fetch_some(order[min(r + AHEAD, order.size - 1)], columns)
+        total = bias
+        for a in range(columns.size):
+            total += rows.element(i, columns[a]) * w[a]
+        p[i] = total
+
+
+def predicted_move(
+    chunk: Chunk, features: np.ndarray, delta: np.ndarray, shift: float
+) -> np.ndarray:
+    """How the predictions move with the weights of these features and the intercept."""
+    out, moved = np.zeros(chunk.size), np.flatnonzero(delta)
+    d = chunk.rows.shape[1]
+    if chunk.rows.is_sparse or 4 * moved.size > d:
+        direction = np.zeros(d)
+        direction[features] = delta
+        predict(chunk.rows, chunk.order, direction, shift, out)
+    else:
+        predict_some(chunk.rows, chunk.order, features[moved], delta[moved], shift, out)
+    return out
 
 
 _FAR = 10.0  # squared length of the mean, in units of the variance, from which rows are centred
@@ -95,7 +123,7 @@ def derivatives(rows, y, weight, order, loss, p, gradient, hessian, blocked):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, forceinline=True)
 def _add_block(block, hessian):
     """Lower triangle of hessian += block' block, and the block back to zero."""
     b0, b1, b2, b3 = block[0], block[1], block[2], block[3]

@@ -42,7 +42,7 @@ from thresher.solvers._task_newton import (
 from thresher.solvers._working_set import Model, is_dense, model_of, step_by_columns, step_by_matrix
 from thresher.solvers.base import Chunk, Near, Problem, Solver
 from thresher.solvers.driver import penalty_value
-from thresher.solvers.newton import derivatives, floor_of, predict, shifted_loss
+from thresher.solvers.newton import derivatives, floor_of, predict, predicted_move, shifted_loss
 from thresher.solvers.tasks import levels_of
 
 __all__ = ["ProximalNewton"]
@@ -158,7 +158,7 @@ class ProximalNewton(Solver):
             return step_tasks(problem, chunk, s, self.first, self.largest)
         if _grouped(problem):
             return self._block_update(problem, s, chunk)
-        rows, y, weight, order = chunk
+        _, y, weight, order = chunk
         d, n = problem.n_features, float(np.sum(weight[order]))
         gradient = np.zeros(d + 1)
         no_hessian = np.zeros((0, 0))
@@ -170,10 +170,7 @@ class ProximalNewton(Solver):
         target = self._target(problem, s, chunk, model, rough=not complete)
         delta = target - s.w[chosen]
         bias = model.bias(delta) if problem.fit_intercept else 0.0
-        direction = np.zeros(d)
-        direction[chosen] = delta
-        along = np.zeros_like(s.p)
-        predict(rows, order, direction, bias, along)
+        along = predicted_move(chunk, chosen, delta, bias)
         at = (problem.penalty, chosen, s.w[chosen], target)
         slope = float(gradient[chosen] @ delta + gradient[d] * bias)
         predicted = -(slope + _penalty_change(*at, 1.0))
@@ -210,7 +207,7 @@ class ProximalNewton(Solver):
         _moves(w, gradient[:-1], 1.0, problem.penalty, moves)
         kept = np.flatnonzero(w)
         moves[kept] = 0.0
-        wanted = np.flatnonzero(moves > 1e-9 * max(float(np.max(np.abs(gradient))), 1e-300))
+        wanted = np.flatnonzero(moves > 1e-9 * max(float(np.max(np.abs(gradient[:-1]))), 1e-300))
         room = max(self.first, 2 * kept.size)
         newcomers = wanted
         if wanted.size > room:

@@ -33,6 +33,7 @@ from thresher.solvers._block_rda import (
     block_norms,
     block_start,
     block_weights,
+    weights_of_copies,
 )
 from thresher.solvers._states import combined, present
 from thresher.solvers._targets import are_signs, with_origin, with_origin_of_stream
@@ -149,7 +150,7 @@ def with_gamma(solver: Solver, problem: Problem, chunk: Chunk, scale: float) -> 
 class _DualAveraging(Solver):
     default_passes = 10
     default_penalty = "l1"
-    sum_fields = frozenset(DualState._fields)
+    sum_fields = frozenset({"seen", "paid"})
     joins_blocks = True
     adaptive = False
 
@@ -221,13 +222,19 @@ class _DualAveraging(Solver):
         bias = (self.origin or 0.0) - state.bias_gradient / beta
         return LinearFunction(w.astype(problem.dtype), bias if problem.fit_intercept else 0.0)
 
-    def merge(self, problem: Problem, states: Any, base: Any, weights: Any) -> Any:
-        """g = g_base + sum_k (g_k - g_base), likewise the squares, and t = t_base + sum_k (t_k -
-        t_base): the merged state has taken the steps of all shards.
+    def coordinates(self, problem: Problem, state: Any) -> np.ndarray:
+        """The weights of all outputs; where groups share features, those of the copies."""
+        if problem.penalty.overlaps:
+            return weights_of_copies(problem, state, self._terms())
+        return self.finish(replace(problem, dtype=np.float64), state).coef
 
-        Each row entered its gradient with its own weight, so that the masses of the shards are in
-        the sums already: ``weights`` only say which shards there are.  Of one stream's sum it
-        differs by where the gradients were taken, as with delayed gradients.
+    def merge(self, problem: Problem, states: Any, base: Any, weights: Any) -> Any:
+        """g = sum_k p_k g_k, likewise the squares and the steps t, weighted by the masses p of the
+        rows: the mean gradient of all rows, by the clock of one shard.
+
+        With sums in place of the means every shard would take back all that is wrong with the
+        weights they began with, and all together K times as much: from some three shards on that
+        diverges.
         """
         states, shares = present(states, weights)
         merged = combined(states, base, shares, self.sum_fields) if states else self.copy(base)

@@ -22,36 +22,42 @@ import numpy as np
 from numba import njit
 
 from thresher.functions import LinearFunction
+from thresher.losses import Loss
 from thresher.penalties import pattern_of
 from thresher.solvers._identification import Ending, Watch, every_of, watched
 from thresher.solvers._local import Options, Start, finish_on
-from thresher.solvers._manifold import Units, tempted
+from thresher.solvers._manifold import Units, of_copies, proximal_point, tempted
 from thresher.solvers._manifold_sums import (
     ManifoldSums,
     added,
     added_up,
     delta_of,
+    ended_at,
     opened,
     stepped,
 )
 from thresher.solvers._plus_states import PlusState, TaskPlusState
+from thresher.solvers._reservoir import Reservoir, joined
 from thresher.solvers._states import check_arrays, combined, present
 from thresher.solvers._targets import are_signs, origin_of
 from thresher.solvers._task_local import finish_tasks_on
 from thresher.solvers._task_rda import task_start, task_sums
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.lps import DELTA, check_options
-from thresher.solvers.rda import RDA, DualState
+from thresher.solvers.rda import RDA
 from thresher.solvers.step_lengths import mean_sqnorm
 from thresher.solvers.tasks import levels_of, mean_square_slope, mean_target
 
 __all__ = ["RDAPlus"]
 
 _STEEP = 0.01  # gamma in units of the mean squared norm of a row
+_GROWING = 0.2  # the same where slopes grow with the predictions, for a smoothness of one: such
+# steps would grow without limit as long as beta is below half the curvature
 _CLOSE = 1e-4  # delta in units of a usual gradient
 _UNKNOWN = 1e300  # delta before phase two
 _NEVER = 2**60  # rows
 _FEW = 1000  # rows that phase one sees at least, where there are as many
+_ABOUND = 100  # rows for each feature: with as many phase one pays, however few they are
 _SAMPLE = 2000  # rows that sizes are taken from
 _ONLINE, _LOCAL = 0, 1
 
@@ -67,7 +73,10 @@ class RDAPlus(Solver):
     gradient, whatever the units.
 
     In a stream (files, ``thresher train``) the first passes are online and each later pass takes
-    one Newton step on the manifold, by sums over the rows; ``partial_fit`` is dual averaging.
+    one Newton step on the manifold, by sums over the rows; ``partial_fit`` is dual averaging.  With
+    a ``reservoir`` one pass is enough: a uniform sample of so many rows is kept while they stream
+    by, and the local phase ends at the optimum of the sample.  The state holds it until then, and
+    so do checkpoints; a finished model holds no rows.
     States of other rows are merged as those of RDA in phase one, where the merged pattern counts as
     new, and exactly in phase two; states of different phases cannot be.
 
@@ -106,6 +115,13 @@ class RDAPlus(Solver):
         All rows, where they are in memory; found by itself.
     in_parts : bool, default=False
         Rows come in parts, never all together; found by itself.
+    least_rows : int, default=12000
+        With fewer rows, all in memory, and fewer than 100 for each feature, phase two begins at
+        once and from zero: phase one would cost more than it saves.  0: never.  Many tasks always
+        begin with phase one.
+    reservoir : int, default=0
+        In a stream: rows that are kept for phase two, which then needs no further pass; 0: none.
+        One model for each class against the rest keeps as many for each.
     floor : float, default=0.0
         Of many tasks: what beta starts from, as in ``RDA``; found by itself where ``gamma`` is.
 
@@ -133,21 +149,21 @@ class RDAPlus(Solver):
     every: int | None = None
     rows: int | None = None
     in_parts: bool = False
+    reservoir: int = 0
     floor: float = 0.0
+    least_rows: int = 12_000
     loss_needs = frozenset({"curvature"})
     default_penalty = "l1"
     default_passes = 30
     target_kinds = frozenset({"classes", "matrix", "pairs"})
     has_goal = True
-    sum_fields = frozenset(
-        {"gradient", "bias_gradient", "step", "seen", "paid", "value", "sums", "mass"}
-    )
+    sum_fields = frozenset({"seen", "paid", "value", "sums", "mass"})
 
     # ------------------------------------------------------------ before the first step
 
     def check(self, problem: Problem) -> None:
         check_batch(self)
-        check_options(self, problem)
+        check_options(self)
         if problem.has_tasks:
             levels_of(problem)
         if not 0.0 <= self.floor < math.inf:
@@ -162,6 +178,10 @@ class RDAPlus(Solver):
             raise ValueError(f"RDAPlus: goal must be at least 0, got {self.goal}")
         if not self.online_passes > 0.0:
             raise ValueError(f"RDAPlus: online_passes must be positive, got {self.online_passes}")
+        if not 0 <= self.reservoir < _NEVER:
+            raise ValueError(f"RDAPlus: reservoir must be at least 0, got {self.reservoir}")
+        if self.least_rows < 0:
+            raise ValueError(f"RDAPlus: least_rows must be at least 0, got {self.least_rows}")
         if self.tau < 1:
             raise ValueError(f"RDAPlus: tau must be at least 1, got {self.tau}")
 
@@ -174,7 +194,10 @@ class RDAPlus(Solver):
             solver = replace(solver, origin=_start_of_bias(problem, chunk))
         slope, norm = _sizes(problem, chunk, solver.origin or 0.0)
         if self.gamma is None:
-            solver = replace(solver, gamma=max(_STEEP * norm, 1e-12))
+            gamma = _STEEP * norm
+            if not problem.has_tasks and _has_growing_slopes(problem.loss):
+                gamma = _GROWING * problem.loss.smoothness * (norm + float(problem.fit_intercept))
+            solver = replace(solver, gamma=max(gamma, 1e-12))
             if problem.has_tasks and math.isfinite(problem.loss.smoothness):
                 solver = replace(solver, floor=problem.loss.smoothness * (norm + 1.0))
         if self.every is None:
@@ -188,10 +211,11 @@ class RDAPlus(Solver):
         return solver, problem
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> Any:
-        d = problem.n_features
-        local = ManifoldSums.empty(problem)
-        pattern = np.zeros_like(pattern_of(problem.penalty, local.point[:-1].T))
-        rest: Any = (pattern, 0, _ONLINE, _UNKNOWN, *local)
+        copies, d = of_copies(problem), problem.n_features
+        local = ManifoldSums.empty(copies)
+        pattern = np.zeros_like(pattern_of(copies.penalty, local.point[:-1].T))
+        sample = Reservoir.empty(problem) if self.reservoir and self.in_parts else None
+        rest: Any = (pattern, 0, _ONLINE, _UNKNOWN, *local, sample)
         if problem.has_tasks:
             return TaskPlusState(*task_start(problem), *rest)
         return PlusState(np.zeros(d), 0.0, 0, 0, 0.0, *rest)
@@ -211,11 +235,22 @@ class RDAPlus(Solver):
 
     # ------------------------------------------------------------ the phases
 
+    def _skips_phase_one(self, problem: Problem) -> bool:
+        if self.rows is None or self.in_parts or problem.has_tasks:
+            return False
+        return self.rows < min(self.least_rows, _ABOUND * problem.n_features)
+
     def update(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
+        if self._skips_phase_one(problem):
+            return state
         if state.phase == _LOCAL:
-            if not self.in_parts:
+            if not self.in_parts or state.sample is not None:
                 return state
-            return state.on(added(problem, state.local, chunk), state.delta)
+            units = Units.of(problem.penalty, problem.n_features)
+            return state.on(added(of_copies(problem), units, state.local, chunk), state.delta)
+        if state.sample is not None and state.sample.is_open:
+            sample = state.sample.with_rows(chunk, problem.seed, state.seen, self.reservoir)
+            state = state._replace(sample=sample)
         dual, watch = watched(
             self._averaging(), problem, state.dual_of(problem), state.watch, chunk, self.every or 1,
             self._ending(),
@@ -230,11 +265,13 @@ class RDAPlus(Solver):
             if state.mass <= 0.0:
                 return state
             units = Units.of(problem.penalty, problem.n_features)
+            problem, most = of_copies(problem), self._most(problem)
             delta = delta_of(problem, state.local)
-            return state.on(stepped(problem, units, state.local, self._most(problem)), delta)
-        ending = self._ending()._replace(enough=1)  # a pass is over
-        over = ending.is_reached(state.dual, state.watch) or done >= self.online_passes
-        if state.step == 0 or not (state.phase == _LOCAL or over):
+            return state.on(stepped(problem, units, state.local, most), delta)
+        if self._skips_phase_one(problem):
+            assert chunk is not None
+            return self._finished(problem, state, chunk)
+        if state.step == 0 or not (state.phase == _LOCAL or self._is_over(state, done)):
             return state
         if not in_parts:
             assert chunk is not None
@@ -242,7 +279,23 @@ class RDAPlus(Solver):
         units, inside, start = self._manifold(problem, state)
         if np.count_nonzero(inside) > self._most(problem):
             return state
-        return state.on(opened(problem, units, inside, start.w, start.bias), _UNKNOWN)
+        return state.on(opened(of_copies(problem), units, inside, start.w, start.bias), _UNKNOWN)
+
+    def _is_over(self, state: Any, done: int) -> bool:
+        """Whether phase one is, after so many passes."""
+        ending = self._ending()._replace(enough=1)
+        return ending.is_reached(state.dual, state.watch) or done >= self.online_passes
+
+    def passed(self, problem: Problem, state: Any, done: int, planned: int | None) -> Any:
+        """Phase two on the sample, which is dropped when it has converged."""
+        sample = state.sample
+        if sample is None or not sample.size:
+            return state
+        if state.phase == _LOCAL or done == planned or self._is_over(state, done):
+            state = self._finished(problem, state, sample.chunk())
+        if state.phase == _LOCAL and state.delta <= (self.goal or DELTA):
+            sample = Reservoir.empty(problem)
+        return state._replace(sample=sample._replace(is_open=False))
 
     def _most(self, problem: Problem) -> int:
         """Units of a manifold whose Hessian, or those of all tasks, is formed."""
@@ -252,21 +305,27 @@ class RDAPlus(Solver):
 
     def polish(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
         """Phase two, where the passes ended before it."""
-        if state.phase == _LOCAL or state.step == 0:
+        if state.phase == _LOCAL or (state.step == 0 and not self._skips_phase_one(problem)):
             return state
         return self._finished(problem, state, chunk)
 
     def _manifold(self, problem: Problem, state: Any) -> tuple[Units, np.ndarray, Start]:
         """The units that phase two works on, and where it starts from."""
         units = Units.of(problem.penalty, problem.n_features)
-        wide = replace(problem, dtype=np.float64)
         if state.phase == _LOCAL:
             w, bias = state.point[:-1], state.point[-1]
             return units, units.with_any(state.inside > 0), Start(w, bias)
-        w, bias = self._averaging().finish(wide, state.dual_of(problem))
-        w, rounds = w.T, state.step / (problem.outputs if problem.targets == "pairs" else 1)
+        if state.step == 0:
+            none = np.zeros(of_copies(problem).n_features)
+            w = proximal_point(of_copies(problem).penalty, none, none, 1.0)
+            return units, units.with_any(w != 0.0), Start(w, self.origin or 0.0)
+        online, dual = self._averaging(), state.dual_of(problem)
+        w, bias = online.coordinates(problem, dual).T, online.finish(problem, dual).intercept
+        rounds = state.step / (problem.outputs if problem.targets == "pairs" else 1)
         mean = state.gradient / rounds
-        inside = units.with_any(w != 0.0) | tempted(problem.penalty, units, w, mean, self.rho)
+        mean = mean if units.members is None else mean[units.members]
+        near = tempted(of_copies(problem).penalty, units, w, mean, self.rho)
+        inside = units.with_any(w != 0.0) | near
         return units, inside, Start(w, bias, self.origin or 0.0)
 
     def _finished(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
@@ -277,15 +336,16 @@ class RDAPlus(Solver):
                 problem, chunk, inside, start.w, np.asarray(start.bias), self.newton_threshold,
                 self.goal or DELTA,
             )  # fmt: skip
-            local = opened(problem, units, ended.inside, ended.w, ended.bias)
-            return state.on(local._replace(hessian=np.zeros((0, 0, 0))), ended.delta)
+            return state.on(
+                ended_at(problem, units, ended.inside, ended.w, ended.bias), ended.delta
+            )
         options = Options(
             self.newton_threshold, self.gradient_fraction, self.hessian_rows, self.rho
         )
+        problem = of_copies(problem)
         found = finish_on(problem, chunk, units, inside, start, options, self.goal or DELTA)
-        local = opened(problem, units, found.inside, found.point.w, found.point.bias)
-        # No sums are to come: an empty Hessian says so.
-        return state.on(local._replace(hessian=np.zeros((0, 0))), found.delta)
+        local = ended_at(problem, units, found.inside, found.point.w, found.point.bias)
+        return state.on(local, found.delta)
 
     # ------------------------------------------------------------ what was learned
 
@@ -293,19 +353,20 @@ class RDAPlus(Solver):
         if state.phase == _ONLINE:
             return self._averaging().finish(problem, state.dual_of(problem))
         point = state.point if state.length == 1.0 else state.kept
-        coef = np.ascontiguousarray(point[:-1].T, dtype=problem.dtype)
+        w = Units.of(problem.penalty, problem.n_features).summed(point[:-1])
+        coef = np.ascontiguousarray(w.T, dtype=problem.dtype)
         return LinearFunction(coef, point[-1].copy() if problem.has_tasks else float(point[-1]))
 
     def residual(self, problem: Problem, state: Any, before: Any, after: Any) -> float:
         if state.phase == _ONLINE:
             return math.inf
-        return delta_of(problem, state.local) if state.mass > 0.0 else state.delta
+        return delta_of(of_copies(problem), state.local) if state.mass > 0.0 else state.delta
 
     def is_done(self, problem: Problem, state: Any, residual: float) -> bool:
         return residual <= (self.goal or DELTA)
 
     def merge(self, problem: Problem, states: Any, base: Any, weights: Any) -> Any:
-        """Phase one: sums of gradients and steps add up, as RDA's do; of several shards nobody has
+        """Phase one: means of gradient sums and steps, as RDA's; of several shards nobody has
         watched the pattern, and it counts as new.  Phase two: sums over rows are added."""
         states, shares = present(states, weights)
         if any(s.phase != base.phase for s in states):
@@ -318,26 +379,42 @@ class RDAPlus(Solver):
         if base.phase == _LOCAL:
             return start.on(added_up([s.local for s in states], start.local), start.delta)
         duals = [s.dual for s in states]
-        dual = combined(duals, base.dual, shares, frozenset(DualState._fields))
+        dual = combined(duals, base.dual, shares, frozenset({"seen", "paid"}))
         dual = task_sums(problem, dual) if problem.has_tasks else dual
-        return start.averaged(dual, Watch(start.pattern, int(dual.step)))
+        start = start.averaged(dual, Watch(start.pattern, int(dual.step)))
+        if base.sample is None:
+            return start
+        samples = [base.sample, *(s.sample for s in states)]
+        return start._replace(sample=joined(samples, self.reservoir))
 
     def check_state(self, problem: Problem, state: Any) -> None:
-        """As of any solver; the Hessian is that of the manifold."""
+        """As of any solver; where sums are to come, the Hessian is that of the manifold."""
         fresh = self.init(problem)
-        if type(state) is type(fresh) and isinstance(state.inside, np.ndarray):
-            size = int(np.count_nonzero(state.inside)) + 1
-            if state.phase == _LOCAL:
+        inside = state.inside if type(state) is type(fresh) else None
+        if isinstance(inside, np.ndarray) and inside.shape == fresh.inside.shape:
+            units = Units.of(problem.penalty, problem.n_features)
+            size = state.local.features(units).size + 1
+            if state.phase == _LOCAL and fresh.sample is None:
                 whole = np.zeros((*fresh.hessian.shape[:-2], size, size))
                 fresh = fresh._replace(hessian=whole)
             fresh = fresh._replace(pattern=_pattern_before(problem, fresh.pattern, state.pattern))
         check_arrays(state, fresh)
+        if (state.sample is None) != (fresh.sample is None):
+            raise ValueError("the state has a sample of the rows, or none, against its solver")
+        if state.sample is not None:
+            state.sample.check(problem, self.reservoir)
         if state.phase not in (_ONLINE, _LOCAL):
             raise ValueError(f"the state's phase is {state.phase}")
         if not np.all((state.inside == 0) | (state.inside == 1)):
             raise ValueError("the state's inside is not a mask")
         if not 0.0 < state.length <= 1.0 or state.mass < 0.0:
             raise ValueError("the state's length or mass is impossible")
+
+
+def _has_growing_slopes(loss: Loss) -> bool:
+    """Whether the loss is as steep as you like far away, as squares are."""
+    near, far = (abs(loss.deriv(-1.0, p)) for p in (1e8, 2e8))
+    return math.isfinite(loss.smoothness) and far > 1.5 * near
 
 
 def _pattern_before(problem: Problem, fresh: np.ndarray, found: Any) -> np.ndarray:

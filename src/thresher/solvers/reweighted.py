@@ -174,7 +174,7 @@ class _Reweighted(Solver):
     default_passes = 10
     default_penalty = "l1"
     index_fields = frozenset({"active", "place"})
-    sum_fields = frozenset({"gradient", "bias_gradient", "step", "seen", "paid"})
+    sum_fields = frozenset({"seen", "paid"})
     epsilon: float | None
     origin: float | None = None
 
@@ -228,22 +228,18 @@ class _Reweighted(Solver):
     def merge(
         self, problem: Problem, states: Any, base: ReweightedState, weights: Any
     ) -> ReweightedState:
-        """g = g_base + sum_k (g_k - g_base), likewise the sums of Theta and the steps, and the
-        weights follow from these sums.
+        """The means of g, of the sums of Theta and of the steps, weighted by the masses of the
+        rows as in ``rda.py``; the weights follow from these.
 
-        Rows entered the gradients with their own weights: the masses of the shards are in the sums
-        already, and ``weights`` only say which shards there are.  Not the sum of one stream: both
-        gradients and Thetas depend on the weights at which they were taken, and Theta_1 = 1 counts
-        once for each shard if the base is a new state.  With ``average_weights=False`` the newest
-        Theta is no sum; then the weights are averaged by mass until the next step.
+        With ``average_weights=False`` the newest Theta is no sum; then the weights are averaged
+        until the next step.
         """
         states, shares = present(states, weights)
         if not states:
             return self.copy(base)
         rule: Any = self.rule(problem)
         current = [_caught_up(rule, s) for s in states]
-        sums = self.sum_fields | {"thetas"}
-        merged = combined(current, _caught_up(rule, base), shares, sums)
+        merged = combined(current, base, shares, self.sum_fields)
         if merged.step == 0:
             return self.copy(base)
         _weights_of_sums(rule, merged.gradient, merged.thetas, merged.step, merged.w)

@@ -189,9 +189,10 @@ class SemiparametricDual(Solver):
     def _refuse_memory(self, rows: int, whole: bool) -> None:
         needed = 8.0 * rows * rows if whole else 8.0 * rows
         if needed > self.memory:
-            what = f"the kernel of {rows} rows" if whole else f"two kernel columns of {rows} rows"
+            what = f"the kernel of {rows} rows takes"
+            what = what if whole else f"two kernel columns of {rows} rows take"
             raise ValueError(
-                f"{what} takes {needed:.3g} bytes: raise memory={self.memory:.3g} to that"
+                f"{what} {needed:,.0f} bytes: raise memory={self.memory:.3g} to that"
                 + (" or use decompose=True" if whole else "")
             )
 

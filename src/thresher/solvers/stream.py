@@ -80,6 +80,9 @@ class Stream:
     def between(self, chunk: Chunk | None, done: int, planned: int | None) -> None:
         self.state = self.solver.between(self.problem, self.state, chunk, done, planned)
 
+    def passed(self, done: int, planned: int | None) -> None:
+        self.state = self.solver.passed(self.problem, self.state, done, planned)
+
     def polish(self, chunk: Chunk) -> None:
         self.state = self.solver.polish(self.problem, self.state, chunk)
 
@@ -140,6 +143,10 @@ class Streams:
         for c, part in enumerate(self.parts):
             mine = None if chunk is None else chunk._replace(y=signs(chunk.y, c))
             part.between(mine, done, planned)
+
+    def passed(self, done: int, planned: int | None) -> None:
+        for part in self.parts:
+            part.passed(done, planned)
 
     def polish(self, chunk: Chunk) -> None:
         for c, part in enumerate(self.parts):

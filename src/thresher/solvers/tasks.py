@@ -84,7 +84,9 @@ def levels_of(problem: Problem) -> RowLevels:
     found = problem.penalty.row_levels(problem.n_features)
     if found is None:
         name = type(problem.penalty).__name__
-        more = " with groups of several features" if "grouped" in problem.penalty.traits else ""
+        more = ""
+        if "grouped" in problem.penalty.traits:
+            more = " with groups of several features (here one feature in all tasks is a group)"
         raise ValueError(
             f"penalty {name}{more} is not for many tasks: use 'group' (features that all tasks "
             "share), 'sparse_group' (and fewer of them for each task), 'l1' or 'elastic_net' (each "

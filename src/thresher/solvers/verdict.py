@@ -10,9 +10,10 @@ j the feature that goes best with the slopes of the loss at c,
 Both are points that the solver could have taken, so that an optimum is at least as good as either,
 whatever the strength of the penalty, which then counts for all three.  Where the model keeps less
 than half of what the single feature gains over the constant, or where there is nothing to gain and
-it is worse than the constant, it is called no better than a constant.  So is a classifier by its
-errors in place of losses; one that makes at most half of the errors of the most frequent class is
-not, however large its loss.
+it is worse than the constant, it is called no better than a constant.  So is a model of targets
+that all lie within the flat bottom of the loss, where any constant is an optimum, and a classifier
+by its errors in place of losses; one that makes at most half of the errors of the most frequent
+class is not, however large its loss.
 
 Looked at are a thousand or two of many rows, with classes in equal parts and weighted back; where
 these are not all, the model must be worse by two standard errors.  That takes about a millisecond.
@@ -108,7 +109,8 @@ def _errs_too_often(
     single = _errors(sample, np.stack([k.constant + k.z for k in lines], axis=1))
     chance = 3.0 * math.sqrt(usual / sample.y.size)
     gain = usual - single if usual - single > chance else 0.0
-    return wrong >= usual - 0.5 * gain and (must_gain or gain > 0.0)
+    rounding = 1e-9  # of sums of weights
+    return wrong >= usual - 0.5 * gain - rounding and (must_gain or gain > 0.0)
 
 
 def _costs_too_much(
@@ -121,6 +123,8 @@ def _costs_too_much(
         constant += float(sample.weight @ at_constant)
         single += _along(*line[:3], sample.weight, problem.loss, 1.0)
         excess += _values(line.y, np.ascontiguousarray(p), problem.loss) - at_constant
+    if constant == 0.0:  # of a loss with a flat bottom that all targets lie in
+        return True
     more = float(sample.weight @ excess)  # what the model costs beyond the constant
     more -= 0.0 if sample.whole else 2.0 * _standard_error(excess, sample.weight)
     rounding = max(1e-6, problem.tol or 0.0) * constant

@@ -226,7 +226,7 @@ class WeightedPCA(Solver):
         connected = degrees > floor
         e, degrees = e[connected], degrees[connected]
         k = problem.outputs
-        if e.shape[0] < k or k == 1:
+        if e.shape[0] < k or not e.any():  # nothing, or nobody, to tell apart
             return np.zeros((k, k - 1))
         if self.assign == "codebook":
             return _frequent_signs(e, k)
@@ -274,7 +274,8 @@ def _projections(s: PCAState, k: int, lift: float) -> tuple[np.ndarray, np.ndarr
     values, vectors = eigh(covariance, subset_by_index=(max(m - k + 1, 0), m - 1))
     values, vectors = values[::-1], vectors[:, ::-1]
     W = np.zeros((m, k - 1))  # of fewer rows that differ than clusters, some say nothing
-    says = values > 1e-12 * values[0]
+    rounding = 1e-13 * float(np.trace(s.moments)) / s.inverse  # all that same rows differ by
+    says = values > max(1e-12 * values[0], rounding)
     W[:, : says.size][:, says] = vectors[:, says] / np.sqrt(values[says])
     W *= np.where(np.take_along_axis(W, np.abs(W).argmax(axis=0)[None], axis=0) < 0.0, -1.0, 1.0)
     return np.vstack([W.T, s.reference]), np.append(-mean @ W, lift)

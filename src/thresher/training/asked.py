@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from thresher._allowed import whole
 from thresher.training.checkpoint import Every
 from thresher.training.tuning import Tuning
 
 __all__ = ["Progress", "Training"]
 
 _MEMORY = 1 << 30
+_SHARDS = whole(1, 10_000)
 
 
 class Progress(NamedTuple):
@@ -74,8 +76,11 @@ class Training:
         self.tuning = Tuning.asked(
             self.tune, criterion=self.criterion, search=self.search, cv=self.cv, study=self.study
         )
-        if self.shards is not None and self.shards < 1:
-            raise ValueError(f"shards must be at least 1, got {self.shards}")
+        if self.shards is not None and not _SHARDS.admits(self.shards):
+            raise ValueError(
+                f"shards must be {_SHARDS}, since each is a task of its own in every pass; got "
+                f"{self.shards!r}"
+            )
         if self.cluster is None and self.shards is not None:
             raise ValueError(
                 "shards are for workers: give a cluster with them (--workers, --scheduler)"

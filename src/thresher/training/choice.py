@@ -13,13 +13,13 @@ from thresher.data import Schema
 from thresher.engines import Engine
 from thresher.race.capacity import rescaled, smaller, work
 from thresher.race.contestants import contestants
-from thresher.race.outcome import Outcome
+from thresher.race.outcome import Outcome, Unseen
 from thresher.race.race import Race
 from thresher.race.runner import Trial
 from thresher.training.intake import Intake
 from thresher.training.sample import Sample, first_rows, rows_in_memory
 
-__all__ = ["Choice", "Unseen", "choose", "for_all_rows"]
+__all__ = ["Choice", "choose", "for_all_rows"]
 
 _IN_MEMORY, _STREAMED = 0.85, 0.5  # share of the budget for the race; the rest is the final fit's
 
@@ -39,26 +39,6 @@ class Choice(NamedTuple):
     fitted: bool = False
     unseen: Unseen | None = None
     rows: int | None = None
-
-
-class Unseen(NamedTuple):
-    """Scores of rows that the model had not learned from, with their class numbers."""
-
-    scores: np.ndarray
-    codes: np.ndarray
-    weight: np.ndarray | None
-
-    @classmethod
-    def of(cls, outcome: Outcome, rows: Sample, classes: np.ndarray) -> Unseen | None:
-        """None: of too few classes, or not of as many outputs as there are classes."""
-        if outcome.scores is None or not classes.size:
-            return None
-        codes = rows.y[outcome.judged].astype(np.int64)
-        outputs = 1 if classes.size == 2 else classes.size
-        if outcome.scores.shape[1] != outputs or np.unique(codes).size < classes.size:
-            return None
-        weight = None if rows.weight is None else rows.weight[outcome.judged]
-        return cls(outcome.scores, codes, weight)
 
 
 def choose(
@@ -85,7 +65,7 @@ def choose(
     outcome = race.run()
     trials = [t.as_dict() for t in outcome.trials]
     # A stream goes on to learn from many more rows: its scores will be others.
-    unseen = Unseen.of(outcome, rows, classes) if in_memory else None
+    unseen = race.winners.unseen(outcome, classes.size) if in_memory else None
     if outcome.stopped:
         reason = f"{outcome.reason}; the race was stopped: as it was fitted on {outcome.rows} rows"
         return Choice(outcome.model, reason, trials, None, True, unseen)

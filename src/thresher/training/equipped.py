@@ -87,6 +87,8 @@ def _irrelevant(schema: Schema, params: dict[str, Any], estimator: Any) -> dict[
 def _task_columns(schema: Schema, name: str) -> tuple[int, int]:
     """The features that the column of tasks becomes."""
     column, first = schema.column(name), 0
+    if schema.target is not None and name in (schema.target.name, schema.weight):
+        raise ValueError(f"the task column {name!r} is the target or the weight of the rows")
     if not schema.is_table or column.kind != "category":
         raise ValueError(f"the task column {name!r} is no category, but {column.describe()}")
     if len(schema.features) == 1:
@@ -101,14 +103,21 @@ def _task_columns(schema: Schema, name: str) -> tuple[int, int]:
 def _bind_groups(estimator: Any, schema: Schema) -> None:
     """Groups of a linear model's features are those of the schema's columns, or by its names."""
     penalty = estimator.get_params(deep=False).get("penalty")
-    if LEARNERS.name_of(type(estimator)) != "linear" or penalty is None:
+    learner = LEARNERS.name_of(type(estimator))
+    if learner not in ("linear", "multitask") or penalty is None:
         return
     if isinstance(penalty, str) and not (
         penalty in PENALTIES and "grouped" in PENALTIES[penalty].traits
     ):
         return
     columns = [(c.name, c.width) for c in schema.features] if schema.is_table else None
-    features = Features(schema.n_features, schema.feature_names(), columns)
+    names = schema.feature_names()
+    if learner == "multitask":  # whose groups are single features, in all tasks
+        first, stop = estimator.task_columns or (0, 0)
+        names = None if names is None else [*names[:first], *names[stop:]]
+        features = Features(schema.n_features - (stop - first), names)
+    else:
+        features = Features(schema.n_features, names, columns)
     estimator.set_params(penalty=resolve(penalty, Penalty, "penalty").bound(features))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from thresher._random import shuffled
 from thresher.data import Batch
 from thresher.engines import Engine
+from thresher.estimators.classifier import check_factors
 from thresher.estimators.feed import Feed
 from thresher.solvers import Chunk
 from thresher.solvers.driver import Patience
@@ -153,4 +154,9 @@ def _weights(estimator: Any, intake: Intake) -> Weights:
         return Weights(intake.balanced_factors(), scale)
     target = intake.data.schema.target
     assert target is not None
-    return Weights(np.array([float(given.get(c, 1.0)) for c in target.classes]), scale)
+    unknown = [c for c in given if c not in target.classes]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown[0]!r}: classes are {list(target.classes)}")
+    factors = np.array([float(given.get(c, 1.0)) for c in target.classes])
+    check_factors(factors, np.asarray(target.classes))
+    return Weights(factors, scale)

@@ -127,6 +127,7 @@ class Model:
                 yield from by_workers(engine, self, found)
             return
         for batch in data.chunks():
+            self.estimator.mind_rows(batch.X, batch.first)
             yield self.predicted(batch)
 
     def predicted(self, batch: Batch) -> Predicted:
@@ -145,7 +146,10 @@ class Model:
         training data) also VI, Rand and ARI.
         """
         opened = self.open(data, labelled=True, **options)
-        return self.measured(self.predictions(opened, cluster), on_rows)
+        found = self.measured(self.predictions(opened, cluster), on_rows)
+        if self.is_supervised and not found["rows"]:
+            raise DataError(f"{opened.name}: no row has a label to compare predictions with")
+        return found
 
     def measured(
         self, predictions: Iterable[Predicted], on_rows: Callable[[int], None] | None = None

@@ -63,6 +63,8 @@ class Run:
 
     def model(self) -> Model:
         how = self.how
+        if self.engine is not None and how.budget is None:
+            self._check_streamable()  # workers keep no rows: rather than after their look
         intake = self._intake()
         self.total = None
         target, counts = self.schema.target, intake.class_counts

@@ -18,7 +18,7 @@ from thresher._clock import is_over
 from thresher.data import Batch, DataSet
 from thresher.engines import Engine, in_order
 from thresher.estimators.feed import Feed
-from thresher.solvers.base import State
+from thresher.solvers.base import Problem, State
 from thresher.solvers.stream import Stream, Streams
 from thresher.training.intake import Intake
 from thresher.training.job import Job, Place
@@ -60,7 +60,7 @@ def check_mergeable(stream: Stream | Streams, shards: int) -> None:
     if shards > 1 and solver.no_merger:
         raise ValueError(
             f"{type(solver).__name__} cannot learn from {shards} shards side by side, since "
-            f"{solver.no_merger}: use another solver or learner, or one shard"
+            f"{solver.no_merger}: use another solver or learner, or shards=1"
         )
 
 
@@ -136,7 +136,7 @@ def _practise(batch: Batch, lesson: Lesson) -> None:
 
 def _learn(shard: DataSet, lesson: Lesson) -> Learned:
     """One pass over a shard, from the state of all."""
-    job, mass = _own(lesson.job), 0.0
+    job, mass = _own(lesson.job, shard.first), 0.0
     before = job.rows_learned
     start = shard.first // lesson.window  # the numbers of its windows are those of the whole
     for k, batch in enumerate(shard.chunks(lesson.window)):
@@ -148,9 +148,20 @@ def _learn(shard: DataSet, lesson: Lesson) -> Learned:
     return Learned(states, job.rows_learned - before, mass, shard.first)
 
 
-def _own(job: Job) -> Job:
-    """The job with states of its own: tasks share what they are given."""
-    parts = [replace(p, state=p.solver.copy(p.state)) for p in job.feed.stream.parts]
+def _reseeded(problem: Problem, first: int) -> Problem:
+    return replace(problem, seed=(problem.seed + first) % 2**63) if first else problem
+
+
+def _own(job: Job, first: int = 0) -> Job:
+    """The job with states of its own, since tasks share what they are given.
+
+    Draws are a function of the seed and of counters that are alike in all shards: a shard has a
+    seed of its own, by the number of its first row.
+    """
+    parts = [
+        replace(p, state=p.solver.copy(p.state), problem=_reseeded(p.problem, first))
+        for p in job.feed.stream.parts
+    ]
     stream = parts[0] if isinstance(job.feed.stream, Stream) else Streams(parts)
     feed: Feed = replace(job.feed, stream=stream)
     return replace(job, feed=feed, history=[])

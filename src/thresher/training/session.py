@@ -156,7 +156,7 @@ def run(data: DataSet, how: Training) -> Model:
     """Train as ``how`` says."""
     if how.cluster is None:
         return Run(data, how).model()
-    with engine_for(how.cluster) as engine, on_disk(data) as found:
+    with engine_for(how.cluster) as engine, on_disk(data, how.shards) as found:
         if how.on_workers is not None:
             how.on_workers(engine.describe())
         return Run(found, how, engine).model()

@@ -6,6 +6,7 @@ same counts are made, and moments agree to rounding.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple
@@ -82,6 +83,12 @@ def survey(
         _add(intake, one)
     if not intake.looked:
         raise DataError(f"{data.name} has no usable rows ({data.bad})")
+    if shards is not None and len(parts) == 1 < min(shards, intake.looked):
+        warnings.warn(
+            f"{data.name} is one shard and cannot be cut into {shards}: compressed text, row "
+            "groups of Parquet and blocks of .rows files stay whole",
+            stacklevel=2,
+        )
     intake.release()
     intake.rows, intake.shards = intake.looked - hold.size, right
     if spread:

@@ -67,9 +67,13 @@ class Tuning:
         """The criterion that is named, or the usual one of the task."""
         from sklearn.metrics import get_scorer_names
 
-        name = self.criterion or TASKS[task].criteria[0]
+        fitting = list(TASKS[task].criteria)
+        if not fitting:
+            raise ValueError(
+                "without a target nothing says which settings are better: leave out tune"
+            )
+        name = self.criterion or fitting[0]
         if isinstance(name, str) and name not in CRITERIA and name not in get_scorer_names():
-            fitting = list(TASKS[task].criteria)
             raise ValueError(f"criterion={name!r} is unknown: {nearest(name, fitting)}")
         return resolve_criterion(name)
 

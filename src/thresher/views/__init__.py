@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thresher.views.charts.boundary import plot_boundary
     from thresher.views.charts.chosen import plot_kernels
+    from thresher.views.charts.descent import plot_descent
     from thresher.views.charts.layout import plot_layout
     from thresher.views.charts.matching import plot_matching
     from thresher.views.charts.normals import plot_normals
@@ -23,6 +24,7 @@ _HOME = {
     "explore": "explorer.explore",
     "explorer_widget": "explorer.widget",
     "plot_boundary": "charts.boundary",
+    "plot_descent": "charts.descent",
     "plot_kernels": "charts.chosen",
     "plot_layout": "charts.layout",
     "plot_matching": "charts.matching",
@@ -32,8 +34,8 @@ _HOME = {
     "write_report": "report.build",
 }
 
-__all__ = ["explore", "explorer_widget", "plot_boundary", "plot_kernels", "plot_layout",
-           "plot_matching", "plot_normals", "plot_ordering", "plot_task_weights",
+__all__ = ["explore", "explorer_widget", "plot_boundary", "plot_descent", "plot_kernels",
+           "plot_layout", "plot_matching", "plot_normals", "plot_ordering", "plot_task_weights",
            "write_report"]  # fmt: skip
 
 

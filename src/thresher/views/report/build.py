@@ -124,8 +124,9 @@ def sections_of(
     """Everything that there is to say, in the order of reading."""
     found = gathered(model, given, on_line, **reading)
     if not model.is_supervised:
+        grouped = clusters(found) if found.has_clusters else None
         parts = [summary(found), data(found), tried(model.training), winner(found),
-                 clusters(found), costs(found), reproduce(model)]  # fmt: skip
+                 grouped, costs(found), reproduce(model)]  # fmt: skip
         return [section for section in parts if section is not None]
     fits = _fits(found, quick, seconds, on_line)
     sections = [

@@ -59,11 +59,16 @@ class Evidence:
         return self.name == learned and has_name(learned)
 
     @property
+    def has_clusters(self) -> bool:
+        return bool(self.model.estimator.task == "clustering")
+
+    @property
     def caution(self) -> str:
         """Most of these rows were learned from."""
         held = self.model.training.get("held_out") or {}
         if not self.model.is_supervised:
-            return f"{self.name} is what the clusters were made of."
+            what = "the clusters were made of" if self.has_clusters else "it has learned from"
+            return f"{self.name} is what {what}."
         key, label = ("error", "error") if "error" in held else ("rmse", "RMSE")
         told = ""
         if isinstance(held.get(key), float):
@@ -102,11 +107,13 @@ def gathered(
     metrics = metrics_of(model.estimator.task, model.classes, model.outlier)
     if model.classes is not None:
         found.predicted = np.zeros(model.classes.size, dtype=np.int64)
-    elif not model.is_supervised:
+    elif found.has_clusters:
         found.predicted = np.zeros(model.function.outputs, dtype=np.int64)
         found.away = np.zeros(model.function.outputs)
     started = time.perf_counter()
     for part in model.predictions(source):
+        _count(found, part)
+        part = part.labelled()  # rows without a label are predicted, and not judged
         _keep(found, part)
         if part.batch.y is not None or not model.is_supervised:
             found.labelled = True
@@ -142,7 +149,8 @@ def _opened(model: Model, data: Any, reading: dict[str, Any]) -> DataSet:
     return source
 
 
-def _keep(found: Evidence, part: Predicted) -> None:
+def _count(found: Evidence, part: Predicted) -> None:
+    """Rows, and what they were told to be."""
     found.rows += part.batch.size
     classes = found.model.classes
     if classes is not None and found.predicted is not None:
@@ -152,6 +160,10 @@ def _keep(found: Evidence, part: Predicted) -> None:
         own, k = part.scores.argmax(axis=1), found.away.size
         found.predicted += np.bincount(own, minlength=k)
         found.away += np.bincount(own, -part.scores.max(axis=1), k)
+
+
+def _keep(found: Evidence, part: Predicted) -> None:
+    """Of the curves."""
     found.kept.add(
         y=part.batch.y, score=part.scores, probability=part.probabilities, weight=part.batch.weight
     )

@@ -23,7 +23,8 @@ def summary(found: Evidence) -> Section:
     target = model.schema.target
     what = f"predicts {target.name!r}" if target is not None else "predicts"
     if not model.is_supervised:
-        what = f"puts rows into {model.function.outputs:,} clusters"
+        into = f"puts rows into {model.function.outputs:,} clusters"
+        what = into if found.has_clusters else "tells rows that are unlike the others"
     where = f" (on {found.measured_on})" if found.metrics.get("rows") else ""
     section = Section("summary", "Summary")
     section.paragraphs = [f"The model {what}: {headline(found.metrics)}{where}."]

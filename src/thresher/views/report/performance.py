@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from thresher.views.charts.curves import calibration, histogram, precision_recall, roc
+from thresher.views.charts.descent import descent_chart
 from thresher.views.charts.normals import normals_chart
 from thresher.views.charts.shapes import Chart, Heatmap, Line, Points, thinned
 from thresher.views.report.evidence import Evidence
@@ -39,6 +40,8 @@ def headline(metrics: dict[str, Any]) -> str:
     if "silhouette" in metrics:
         beside = f", adjusted Rand index {metrics['ari']:.3f}" if "ari" in metrics else ""
         return f"silhouette {metrics['silhouette']:.3f}{beside}"
+    if "outliers" in metrics:
+        return f"{metrics['outliers']:.2%} of the rows are unlike the others"
     return "not measured"
 
 
@@ -91,6 +94,8 @@ def charts(found: Evidence) -> list[Chart]:
         out.append(_scores(found))
     if found.model.outlier is not None and found.model.classes.size <= _MOST_CELLS:
         out.append(normals_chart(found.model.estimator))
+    if getattr(found.model.estimator, "objectives_", None):
+        out.append(descent_chart(found.model.estimator))
     return out
 
 

@@ -96,9 +96,11 @@ def _columns(model: Model) -> dict[str, Any]:
     out["ignore"] = [c.name for c in schema.columns if c.kind == "ignored" and not c.note
                      and c.name != (schema.target and schema.target.name)
                      and c.name != schema.weight]  # fmt: skip
-    out["types"] = {c.name: "date" for c in schema.columns if c.kind == "date"} | {
-        c.name: f"hashed:{c.bits}" for c in schema.columns if c.kind == "hashed"
-    }
+    out["types"] = (
+        {c.name: "date" for c in schema.columns if c.kind == "date"}
+        | {c.name: f"hashed:{c.bits}" for c in schema.columns if c.kind == "hashed"}
+        | {c.name: f"powers:{c.powers}" for c in schema.columns if c.powers > 1}
+    )
     missing = {c.missing for c in schema.features} - {"mean"}
     if missing:
         out["missing"] = missing.pop()
