@@ -24,6 +24,7 @@ from thresher.views.explorer.session import Session
 from thresher.views.explorer.widget import reply
 
 websocket = pytest.importorskip("tornado.websocket")
+MAP = "document.getElementById('map').toDataURL()"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 PROGRAM = next((found for found in map(shutil.which, NAMES) if found), None)
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium")
@@ -43,7 +44,7 @@ class Page:
             json.dumps({"id": wanted, "method": method, "params": params})
         )
         while True:
-            message = json.loads(await asyncio.wait_for(self.socket.read_message(), 20))
+            message = json.loads(await asyncio.wait_for(self.socket.read_message(), 60))
             if message.get("method") == "Runtime.exceptionThrown":
                 self.errors.append(message["params"]["exceptionDetails"])
             if message.get("method") == "Log.entryAdded":
@@ -59,11 +60,22 @@ class Page:
         return (await self.do("Runtime.evaluate", **asked))["result"].get("value")
 
     async def until(self, script):
-        for _ in range(100):
+        for _ in range(300):
             if await self.value(script):
                 return
             await asyncio.sleep(0.1)
         raise AssertionError(f"never: {script}")
+
+    async def becomes(self, script, is_it):
+        """The value of ``script`` once ``is_it`` says so, and it no longer changes."""
+        before = None
+        for _ in range(75):
+            now = await self.value(script)
+            if now == before and is_it(now):
+                return now
+            before = now
+            await asyncio.sleep(0.4)
+        raise AssertionError(f"never as it should be: {script}")
 
     async def mouse(self, kind, x, y, **more):
         await self.do("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
@@ -73,10 +85,10 @@ class Page:
             await self.do(f"{domain}.enable")
         await self.do("Page.navigate", url=url)
 
-    async def picture(self):
+    async def picture(self, *others):
+        """What the map shows when it has become another picture than these."""
         await self.until("!!document.body?.dataset.pictures")
-        await asyncio.sleep(0.4)
-        return await self.value("document.getElementById('map').toDataURL()")
+        return await self.becomes(MAP, lambda shown: shown not in others)
 
 
 @pytest.fixture(scope="module")
@@ -152,16 +164,16 @@ def test_zooming_and_selecting(browser, server, session):
         for _ in range(14):
             await page.mouse("mouseWheel", 400, 400, deltaX=0, deltaY=-200)
         await page.until("document.body.dataset.level === '0'")
-        assert await page.picture() != whole
+        await page.picture(whole)
         await page.value("document.getElementById('whole').click()")
-        assert await page.picture() == whole
+        await page.until(f"{MAP} === {json.dumps(whole)}")
         await page.mouse("mouseMoved", 500, 300)
         await page.until("document.getElementById('says').textContent.startsWith('row ')")
         await selects(page, session)
         await page.value("document.getElementById('map').focus()")
         before = await page.picture()
         await page.do("Input.dispatchKeyEvent", type="keyDown", key="+", text="+")
-        assert await page.picture() != before
+        await page.picture(before)
         await page.value(
             "document.getElementById('order').value = 'file';"
             "document.getElementById('order').dispatchEvent(new Event('change'))"
@@ -238,13 +250,12 @@ def test_fingers_zoom_and_move(browser, server):
         for apart in range(40, 301, 20):
             await finger(page, "touchMove", (400, 400 - apart // 2), (400, 400 + apart // 2))
         await finger(page, "touchEnd")
-        zoomed = await page.picture()
-        assert zoomed != whole
+        zoomed = await page.picture(whole)
         await finger(page, "touchStart", (400, 300))
         for y in range(300, 501, 20):
             await finger(page, "touchMove", (400, y))
         await finger(page, "touchEnd")
-        assert await page.picture() not in (whole, zoomed)
+        await page.picture(whole, zoomed)
 
     on_a_page(browser, steps)
 
@@ -264,9 +275,7 @@ def test_every_button_does_what_it_says(browser, server, session):
     async def clusters(page):
         plain = await page.picture()
         await page.value(put("count", "3") + ";" + click("cut"))
-        await asyncio.sleep(0.5)
-        cut = await page.picture()
-        assert cut != plain
+        cut = await page.picture(plain)
         at = session.cuts(3)[0] / session.order.size
         box = json.loads(await page.value(
             "JSON.stringify(document.getElementById('map').getBoundingClientRect())"
@@ -275,7 +284,7 @@ def test_every_button_does_what_it_says(browser, server, session):
         await page.mouse("mousePressed", 500, y, button="left", clickCount=1)
         await page.mouse("mouseMoved", 500, y + 40, button="left", buttons=1)
         await page.mouse("mouseReleased", 500, y + 40, button="left", clickCount=1)
-        assert await page.picture() not in (plain, cut)
+        await page.picture(plain, cut)
         await page.value(click("adopt"))
         await page.until(f"{text('kept')} === 'kept: cluster 1, cluster 2, cluster 3'")
         lines = (await downloaded(page, "labels")).splitlines()
@@ -296,8 +305,7 @@ def test_every_button_does_what_it_says(browser, server, session):
         dots = "document.getElementById('points').toDataURL()"
         before = await page.value(dots)
         await page.value(put("x", "word"))
-        await asyncio.sleep(0.5)
-        assert await page.value(dots) != before
+        await page.becomes(dots, lambda shown: shown != before)
         await page.value(click("clear"))
         await page.until(f"{text('size')} === 'Nothing is selected.'")
         page.refusals = (400,)
@@ -307,7 +315,7 @@ def test_every_button_does_what_it_says(browser, server, session):
     async def looking(page):
         typical = await page.picture()
         await page.value(put("layer", "extremes"))
-        assert await page.picture() != typical
+        await page.picture(typical)
         await page.value(put("layer", "means"))
         await page.value("document.getElementById('text').value = '#77';"
                          "document.getElementById('finder').requestSubmit()")  # fmt: skip
@@ -391,8 +399,7 @@ def test_a_page_without_a_server(browser, session, tmp_path):
         whole = await page.picture()
         for _ in range(5):
             await page.mouse("mouseWheel", 400, 400, deltaX=0, deltaY=-200)
-        await asyncio.sleep(0.5)
-        assert await page.picture() != whole
+        await page.picture(whole)
         await page.mouse("mouseMoved", 500, 300)
         await page.until("document.getElementById('says').textContent.startsWith('around place')")
 

@@ -268,6 +268,7 @@ PROGRAM = """
                 model = one_of(learner).fit(X, y)
                 assert model.predict(X[:5]).shape == (5,)
                 usable += 1
+                timer.join()
                 time.sleep(1.0)  # it comes here, if it has not come yet
             except KeyboardInterrupt:
                 pass
