@@ -128,6 +128,14 @@ class Runner:
         return self.best.learning * more / work(self.estimator, self.best.params, self.best.rows)
 
     @property
+    def known(self) -> dict[str, Any]:
+        """Its parameters with the best settings, and with the numbers that the best model has found
+        for those that leave them to it ("auto", "loo", None)."""
+        params = self.estimator.get_params() | (self.best.params if self.best else {})
+        found = _found(self.top.model) if self.top else {}
+        return params | {k: v for k, v in found.items() if k in params and _is_open(params[k])}
+
+    @property
     def best(self) -> Trial | None:
         return None if self.top is None else self.top.trial
 
@@ -159,6 +167,19 @@ class Runner:
         if self.top is None:
             return math.inf
         return float(np.std(self.top.misses) / math.sqrt(max(self.top.misses.size, 1)))
+
+
+def _found(model: Any) -> dict[str, float]:
+    """The strength of its penalty and the width of its kernel, where a model has such."""
+    kernel = getattr(getattr(model, "map_", model), "kernel_", None)
+    strength = getattr(getattr(model, "penalty_", None), "strength", None)
+    found = {"alpha": strength, "gamma": getattr(kernel, "gamma", None)}
+    return {name: float(v) for name, v in found.items() if isinstance(v, (float, np.floating))}
+
+
+def _is_open(value: Any) -> bool:
+    """Whether a parameter leaves it to the model."""
+    return value is None or isinstance(value, str)
 
 
 def seconds_of(members: Sequence[Runner], rows: int, jobs: int) -> float:
