@@ -113,6 +113,18 @@ def test_boosting_has_more_rounds_for_more_rows():
     assert (carried["map__n_components"], more["map__n_components"]) == (200, 400)
 
 
+def test_no_errors_on_few_rows_may_be_luck():
+    """Of 90 rows one learner errs in none, another in one, a third in ten: the second goes on."""
+    names = ("none", "one", "ten")
+    race = Race(dict.fromkeys(names, LinearClassifier()), X, BOARD, None, "classification", 9.0, 0)
+    rows = race.train.size
+    for runner, wrong in zip(race.runners, (0, 1, 10), strict=True):
+        trial = Trial(runner.name, {}, rows, wrong / 90, 1.0, 1, learning=1.0)
+        runner.trials.append(trial)
+        runner.keep(Attempt(trial, None, (np.arange(90) < wrong).astype(float), None))
+    assert [r.name for r in race._in_sight(race.runners, rows, 1.0)] == ["none", "one"]
+
+
 def test_losses_come_from_the_scores_of_the_judged_rows():
     fitting = Fitting(X, BOARD, None, regression=False, jobs=1, on_trial=None)
     rows = np.arange(500)

@@ -163,10 +163,11 @@ class Runner:
 
     @property
     def error(self) -> float:
-        """Standard error of its loss."""
+        """Standard error of its loss; as of one wrong row where none is: the next may be."""
         if self.top is None:
             return math.inf
-        return float(np.std(self.top.misses) / math.sqrt(max(self.top.misses.size, 1)))
+        rows = max(self.top.misses.size, 1)
+        return float(np.std(self.top.misses) / math.sqrt(rows)) or 1.0 / rows
 
 
 def _found(model: Any) -> dict[str, float]:
