@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heapreplace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,12 +185,14 @@ def _is_open(value: Any) -> bool:
 
 
 def seconds_of(members: Sequence[Runner], rows: int, jobs: int) -> float:
-    """For the best settings of all these on so many rows, at most, where ``jobs`` are fitted at a
-    time, as a stack learns its members (Graham, 1966); wide ones have all cores to themselves."""
+    """For the best settings of all these on so many rows, where ``jobs`` threads take one member
+    after the other, as a stack learns them; wide ones have all cores to themselves."""
     wide = sum(runner.again(rows) for runner in members if runner.is_wide(rows))
-    single = [runner.again(rows) for runner in members if not runner.is_wide(rows)]
-    share = 1.0 / max(min(jobs, len(single)), 1)
-    return wide + share * sum(single) + (1.0 - share) * max(single, default=0.0)
+    ends = [0.0] * max(jobs, 1)
+    for runner in members:
+        if not runner.is_wide(rows):
+            heapreplace(ends, ends[0] + runner.again(rows))
+    return wide + max(ends)
 
 
 def misses_of(scores: np.ndarray, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
