@@ -341,7 +341,11 @@ def test_members_of_a_stack_are_fitted_side_by_side():
     assert seconds_of([member] * 3, 100, jobs=2) == 2.0
     wide = runner_with(KernelClassifier(map=ForestFeatures(24, n_jobs=2)), {})
     # Of few rows, fits side by side; of many, one with threads after the other.
-    assert seconds_of([wide, member], 100, jobs=2) == 1.5
+    assert seconds_of([wide, member], 100, jobs=2) == 1.0
+    slow = runner_with(LinearClassifier(), {})
+    slow.keep(slow.top._replace(trial=slow.best._replace(loss=0.0, learning=3.0)))
+    # One thread is busy with the slow one, the other has time for three besides.
+    assert seconds_of([slow, member, member, member], 100, jobs=2) == 3.0
     alone = wide.again(WIDE_ROWS) + member.again(WIDE_ROWS)
     assert seconds_of([wide, member], WIDE_ROWS, jobs=2) == pytest.approx(alone)
 

@@ -427,3 +427,15 @@ def test_maps_alone_refuse_values_that_singles_cannot_tell_apart(cls):
     rows = np.column_stack([np.arange(60.0), 1e9 + np.arange(60.0) / 60.0])
     with pytest.raises(ValueError, match=r"column 1 are too close .*scale=True"):
         cls(3, random_state=0).fit(rows, np.arange(60) % 2)
+
+
+def test_a_forest_hardly_shrinks_numbers():
+    """Trees down to single rows know the targets of these rows; a penalty of alpha n takes them
+    1 / (1 + alpha n) times."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 3))
+    y = 5.0 + 2.0 * rows[:, 0] * rows[:, 1]
+    model = KernelRegressor(map="forest", n_components=20, random_state=0).fit(rows, y)
+    slope = np.polyfit(y, model.predict(rows), 1)[0]
+    assert 0.98 < slope < 1.0
+    assert model.penalty_.strength * 300 == pytest.approx(0.01)

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 
 from thresher import KernelClassifier, LinearClassifier, SupportVectorClassifier
+from thresher.race.contestants import contestants
 from thresher.race.fitting import Fitting
 from thresher.race.proposals import Proposals
 from thresher.race.race import Race
@@ -61,6 +63,66 @@ def test_what_is_carried_to_more_rows_comes_first(starts):
     assert later.first() == [runner]
     assert later.take(runner) == {"C": 2.0, "gamma": 1.0}
     assert later.others([runner]) == [runner, runner]
+
+
+def after_its_first_fit(estimator, y, rows=400):
+    """A runner with a fitted model, after so many trials that steps are tiny, and what it tries."""
+    runner = Runner("it", estimator)
+    model = clone(estimator).fit(X[:rows], y[:rows])
+    best = Trial("it", {}, rows, 0.1, 1.0, 1, learning=1.0)
+    runner.keep(Attempt(best, model, np.zeros(10), None))
+    runner.trials += [best] * 10_000
+    proposals = Proposals(X, y, np.arange(2000), np.random.default_rng(0))
+    return model, runner, [proposals.next(runner, rows) for _ in range(2)]
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_steps_are_taken_from_the_numbers_that_the_model_has_found(numbers):
+    """Left-out rows choose the width and the strength: a search goes on from there, with landmarks
+    on all rows still."""
+    task, y = ("regression", X[:, 0] * X[:, 1]) if numbers else ("classification", BOARD)
+    entrant = contestants(task, False, 2)["least-squares kernel"]
+    model, _, steps = after_its_first_fit(entrant, y)
+    for step in steps:
+        assert step["gamma"] == pytest.approx(model.map_.kernel_.gamma, rel=0.25)
+        assert step["alpha"] == pytest.approx(model.penalty_.strength, rel=0.5)
+        assert step["n_components"] == "full"
+
+
+def test_more_rows_are_followed_more_closely_from_what_the_model_has_found():
+    entrant = contestants("regression", False, 2)["least-squares kernel"]
+    y = X[:, 0] * X[:, 1]
+    model, runner, _ = after_its_first_fit(entrant, y)
+    proposals = Proposals(X, y, np.arange(2000), np.random.default_rng(0))
+    _, narrower, weaker = proposals.first(runner, 1600)
+    alpha = model.penalty_.strength / 4.0
+    expected = {"gamma": 3.0 * model.map_.kernel_.gamma, "alpha": alpha / 3.0}
+    assert narrower == pytest.approx(expected)
+    assert weaker == pytest.approx({"alpha": alpha / 9.0})
+
+
+def test_boosting_has_more_rounds_for_more_rows():
+    entrant = contestants("classification", False, 2)["boosted trees"]
+    runner = Runner("boosted trees", entrant)
+    proposals = Proposals(X, BOARD, np.arange(20_000), np.random.default_rng(0))
+    few = {"map__n_components": 200, "map__learning_rate": 0.05}
+    assert proposals.first(runner, 500) == [{}, few]
+    assert proposals.first(runner, 5000) == [{}, {"map__n_components": 200}]
+    tell(runner, {"map__n_components": 200}, 0.1)
+    carried, more = proposals.first(runner, 8000)
+    assert (carried["map__n_components"], more["map__n_components"]) == (200, 400)
+
+
+def test_no_errors_on_few_rows_may_be_luck():
+    """Of 90 rows one learner errs in none, another in one, a third in ten: the second goes on."""
+    names = ("none", "one", "ten")
+    race = Race(dict.fromkeys(names, LinearClassifier()), X, BOARD, None, "classification", 9.0, 0)
+    rows = race.train.size
+    for runner, wrong in zip(race.runners, (0, 1, 10), strict=True):
+        trial = Trial(runner.name, {}, rows, wrong / 90, 1.0, 1, learning=1.0)
+        runner.trials.append(trial)
+        runner.keep(Attempt(trial, None, (np.arange(90) < wrong).astype(float), None))
+    assert [r.name for r in race._in_sight(race.runners, rows, 1.0)] == ["none", "one"]
 
 
 def test_losses_come_from_the_scores_of_the_judged_rows():

@@ -239,8 +239,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """What a fit with so many components costs, up to a factor of the map's own."""
         return float(rows * size)
 
-    def starts(self, rows: int) -> list[dict[str, Any]]:
-        """Settings of the estimator that a race tries first, besides the defaults."""
+    def starts(self, rows: int, numbers: bool = False) -> list[dict[str, Any]]:
+        """Settings of the estimator that a race tries first, besides the defaults; ``numbers`` are
+        to be predicted, or classes."""
         return []
 
     def finer(self, params: dict[str, Any], factor: float) -> dict[str, Any] | None:

@@ -48,7 +48,8 @@ from thresher.solvers.given import Given
 
 __all__ = ["BoostedFeatures"]
 
-_USUAL_ROUNDS = 100
+_USUAL_ROUNDS, _MOST_ROUNDS = 100, 500
+_SOME_ROWS = 2000  # that call for more rounds, and not for shorter steps
 # Rounds and seconds between looks at the clock: each part sorts the values into bins again.
 _PART, _SECONDS = 10, 0.5
 _MOST_FEATURES = 1000  # in a race: a fit that takes as long as there are features cannot be stopped
@@ -222,7 +223,7 @@ class BoostedFeatures(LeafFeatures):
 
     def space(self, estimator: Any, X: Any) -> dict[str, Any]:
         return {
-            "map__n_components": Int(50, 500, log=True),
+            "map__n_components": Int(50, _MOST_ROUNDS, log=True),
             "map__learning_rate": Float(0.02, 0.3, log=True),
             "map__max_leaves": Int(7, 127, log=True),
             "map__min_leaf": Int(5, 100, log=True),
@@ -232,11 +233,15 @@ class BoostedFeatures(LeafFeatures):
     def components(self, wanted: Any, rows: int) -> int:
         return _USUAL_ROUNDS if wanted == "auto" else int(wanted)
 
-    def starts(self, rows: int) -> list[dict[str, Any]]:
-        return [{"map__learning_rate": 0.05, "map__n_components": 200}]
+    def starts(self, rows: int, numbers: bool = False) -> list[dict[str, Any]]:
+        """More rounds; shorter steps where there are few rows."""
+        shorter = {"map__learning_rate": 0.05} if rows < _SOME_ROWS else {}
+        return [{"map__n_components": 200} | shorter]
 
     def finer(self, params: dict[str, Any], factor: float) -> dict[str, Any] | None:
-        return {}
+        """Twice the rounds."""
+        rounds = self.components(params.get("map__n_components", self.n_components), 0)
+        return {"map__n_components": min(2 * rounds, _MOST_ROUNDS)}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -54,6 +54,7 @@ _MOST_TREES = 400
 _ALL_TRIED = 1000  # features of a race, in nodes that try them all
 _MOST_FEATURES = 10_000  # in a race: beyond, most nodes would not meet one that matters
 _ROUTING = 0.1  # what a row costs a tree that was not grown on it, to what it costs one that was
+_OF_NUMBERS = 0.01  # alpha n of a regression
 _DENSE_BYTES = 1e9  # up to which sparse rows are grown on as dense ones, which is faster
 
 
@@ -109,7 +110,11 @@ class ForestFeatures(LeafFeatures):
     few, least = 100, 8
     contestants = (
         Contestant(
-            "forest kernel", {"map": "forest", "map__stretch": False, "map__max_features": "sqrt"},
+            "forest kernel", {"map": "forest", "map__stretch": False},
+            {
+                "classification": {"map__max_features": "sqrt"},
+                "regression": {"map__max_features": 1.0},
+            },
             most_features=_MOST_FEATURES, scales=False,
         ),
         Contestant(
@@ -144,6 +149,7 @@ class ForestFeatures(LeafFeatures):
     def learn(self, X: Any, y: np.ndarray | None = None) -> ForestFeatures:
         """Targets of an integer type are classes, others are to be predicted."""
         y = self._grown_with(y)
+        self._numbers = y.dtype.kind == "f"
         from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor  # slow to import
 
         self.refuse_blurred(X)
@@ -186,6 +192,15 @@ class ForestFeatures(LeafFeatures):
                 f"got {tried!r}"
             )
 
+    @property
+    def usual_strength(self) -> float:  # type: ignore[override]
+        """Numbers are shrunk by the penalty, classes only get smaller scores.
+
+        Of trees whose leaves hold a row each, least squares with alpha n = a takes every mean of
+        leaves 1 / (1 + a) times.
+        """
+        return _OF_NUMBERS if getattr(self, "_numbers", False) else super().usual_strength
+
     # ------------------------------------------------------------ searches and races
 
     def space(self, estimator: Any, X: Any) -> dict[str, Any]:
@@ -206,9 +221,9 @@ class ForestFeatures(LeafFeatures):
         """Trees are grown on some of the rows, if there are many."""
         return size * (min(rows, self.sample) + _ROUTING * rows)
 
-    def starts(self, rows: int) -> list[dict[str, Any]]:
+    def starts(self, rows: int, numbers: bool = False) -> list[dict[str, Any]]:
         """Trees know no units, but noise."""
-        return [{"map__min_leaf": 20, "alpha": 10.0 / rows}]
+        return [{"map__min_leaf": 20, "alpha": (1.0 if numbers else 10.0) / rows}]
 
     def finer(self, params: dict[str, Any], factor: float) -> dict[str, Any] | None:
         leaf = params.get("map__min_leaf", 1)

@@ -6,7 +6,9 @@ from typing import Any
 
 from thresher.dimensions import Int
 
-__all__ = ["capacity", "grows", "larger", "map_of", "modest", "rescaled", "smaller", "work"]
+__all__ = [
+    "capacity", "components", "grows", "larger", "map_of", "modest", "rescaled", "smaller", "work",
+]  # fmt: skip
 
 _LEAST = 50
 _MANY_ROWS = 20_000  # from which on more of them do more for a forest than more trees
@@ -42,6 +44,11 @@ def capacity(estimator: Any, rows: int) -> dict[str, Int]:
     return _asked(estimator).capacity(rows)
 
 
+def components(estimator: Any, params: dict[str, Any], rows: int) -> int:
+    """How large a model of so many rows is with these settings."""
+    return int(_asked(estimator).components(params, rows))
+
+
 def work(estimator: Any, params: dict[str, Any], rows: int) -> float:
     """What a fit costs, up to a factor of the learner's own."""
     return _asked(estimator).work(params, rows)
@@ -57,7 +64,7 @@ def larger(
     estimator: Any, params: dict[str, Any], rows: int, factor: float = 2.0
 ) -> dict[str, Any]:
     """The same settings with a model of twice the size, as far as so many rows can fill it."""
-    more = round(factor * _asked(estimator).components(params, rows))
+    more = round(factor * components(estimator, params, rows))
     return params | {n: min(more, d.high) for n, d in capacity(estimator, rows).items()}
 
 
@@ -66,7 +73,7 @@ def smaller(estimator: Any, params: dict[str, Any], rows: int) -> dict[str, Any]
     made = map_of(estimator)
     least = _LEAST if made is None else made.least
     for name in capacity(estimator, rows):
-        half = _asked(estimator).components(params, rows) // 2
+        half = components(estimator, params, rows) // 2
         return {**params, name: half} if half >= least else None
     return None
 

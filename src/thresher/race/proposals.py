@@ -9,7 +9,7 @@ import numpy as np
 
 from thresher._allowed import FLAG, allowed_of
 from thresher.maps.relevance import MOST_FEATURES
-from thresher.race.capacity import capacity, grows, larger, map_of, modest, rescaled
+from thresher.race.capacity import capacity, components, grows, larger, map_of, modest, rescaled
 from thresher.race.runner import Runner
 from thresher.search.space import Choice, Float, Int, Space
 from thresher.search.spaces import context_of, space_for
@@ -34,38 +34,47 @@ class Proposals:
             carried = rescaled(runner.best.params, runner.best.rows, rows)
             carried = modest(runner.estimator, carried, rows)
             return [carried, *self._finer(runner, carried, rows)]
-        starts = _map_starts(runner.estimator, rows)
+        starts = _map_starts(runner.estimator, rows, self.y.dtype.kind == "f")
         return [{}, *(starts or _other_scales(runner.estimator, self.X))]
 
     def next(self, runner: Runner, rows: int) -> dict[str, Any]:
         """A step from the best settings, mostly; or a new start."""
         assert runner.best is not None
-        space = self._space(runner, rows)
+        space, sizes = self._space(runner, rows), self._sizes(runner, rows)
         drawn = space.sample(self.rng, context_of(runner.estimator))
+        known = runner.known
+        # Larger models err less and take longer: how large they are is a question of its own.
+        drawn |= {name: known[name] for name in sizes.keys() & drawn.keys() if known.get(name)}
         runner.asked += 1
         if runner.asked % 4 == 3:
             return drawn
         trees = grows(runner.estimator)
-        if self._sizes(runner, rows) and runner.asked % (2 if trees else 4) == 0:
+        if self._may_grow(runner, sizes, rows) and runner.asked % (2 if trees else 4) == 0:
             factor = self.rng.uniform(1.3, 2.0) if trees else 2.0
             return larger(runner.estimator, runner.best.params, rows, factor)
         width = 0.3 / math.sqrt(1 + len(runner.trials) / 4)
-        known = runner.estimator.get_params() | runner.best.params
-        return {k: self._near(space, k, known.get(k), v, width) for k, v in drawn.items()}
+        return {
+            k: v if k in sizes else self._near(space, k, known.get(k), v, width)
+            for k, v in drawn.items()
+        }
 
     def _finer(self, runner: Runner, params: dict[str, Any], rows: int) -> list[dict[str, Any]]:
         """More rows say more: held back less, and with a narrower kernel or smaller leaves, the
         model may follow them."""
-        width = self._space(runner, rows).dimensions.get("gamma")
-        weaker = params | _held_less(runner.estimator, params, _FINER)
+        assert runner.best is not None
+        searched = self._space(runner, rows).dimensions
+        known = rescaled(runner.known, runner.best.rows, rows) | params
+        weaker = params | _held_less(known, searched, _FINER)
         finer = _map_finer(runner.estimator, params)
         if finer:
             return [weaker | finer]
+        width = searched.get("gamma")
         if finer is not None or not isinstance(width, Float):
             return []
-        gamma = params.get("gamma") or math.sqrt(width.low * width.high)
+        gamma = known.get("gamma")
+        gamma = gamma if isinstance(gamma, float) else math.sqrt(width.low * width.high)
         narrower = weaker | {"gamma": min(_FINER * gamma, width.high)}
-        return [narrower, params | _held_less(runner.estimator, params, _FINER**2, 0.1 / rows)]
+        return [narrower, params | _held_less(known, searched, _FINER**2)]
 
     def _space(self, runner: Runner, rows: int) -> Space:
         """What the learner declares for these rows, and the size of its model; found once."""
@@ -83,10 +92,17 @@ class Proposals:
         wait = grows(runner.estimator) and rows < self.train.size
         return {} if wait else capacity(runner.estimator, rows)
 
+    def _may_grow(self, runner: Runner, sizes: dict[str, Int], rows: int) -> bool:
+        """Whether its best model is not yet as large as so many rows can fill."""
+        assert runner.best is not None
+        size = components(runner.estimator, runner.best.params, rows)
+        return any(size < most.high for most in sizes.values())
+
     def _near(self, space: Space, name: str, old: Any, drawn: Any, width: float) -> Any:
         """A number close to the old one; a choice changes now and then.
 
-        Spaces are made around defaults that are no numbers ("auto"): those are in the middle.
+        Spaces are made around defaults that are no numbers ("auto"): those are in the middle,
+        where the model does not say what number they came to.
         """
         dimension = space.dimensions.get(name)
         old = None if isinstance(old, str) and not isinstance(dimension, Choice) else old
@@ -102,9 +118,9 @@ class Proposals:
         return dimension.value(from_unit(distribution, moved))
 
 
-def _map_starts(estimator: Any, rows: int) -> list[dict[str, Any]]:
+def _map_starts(estimator: Any, rows: int, numbers: bool) -> list[dict[str, Any]]:
     made = map_of(estimator)
-    return [] if made is None else made.starts(rows)
+    return [] if made is None else made.starts(rows, numbers)
 
 
 def _map_finer(estimator: Any, params: dict[str, Any]) -> dict[str, Any] | None:
@@ -113,15 +129,13 @@ def _map_finer(estimator: Any, params: dict[str, Any]) -> dict[str, Any] | None:
     return None if made is None else made.finer(params, _FINER)
 
 
-def _held_less(
-    estimator: Any, params: dict[str, Any], factor: float, usual: float | None = None
-) -> dict[str, Any]:
-    """A weaker penalty, in the learner's own terms; ``usual`` is alpha where none is set."""
-    known = estimator.get_params(deep=False) | params
-    if "C" in known:
-        return {} if known["C"] is None else {"C": factor * known["C"]}
-    alpha = params.get("alpha") or usual
-    return {"alpha": alpha / factor} if alpha else {}
+def _held_less(known: dict[str, Any], searched: Any, factor: float) -> dict[str, Any]:
+    """A weaker penalty than the known one, in the learner's own terms, if it has one."""
+    if "C" in searched and known.get("C"):
+        return {"C": factor * known["C"]}
+    if "alpha" in searched and known.get("alpha"):
+        return {"alpha": known["alpha"] / factor}
+    return {}
 
 
 def _losses(estimator: Any) -> tuple[str, ...]:

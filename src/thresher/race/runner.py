@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heapreplace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,6 +129,14 @@ class Runner:
         return self.best.learning * more / work(self.estimator, self.best.params, self.best.rows)
 
     @property
+    def known(self) -> dict[str, Any]:
+        """Its parameters with the best settings, and with the numbers that the best model has found
+        for those that leave them to it ("auto", "loo", None)."""
+        params = self.estimator.get_params() | (self.best.params if self.best else {})
+        found = _found(self.top.model) if self.top else {}
+        return params | {k: v for k, v in found.items() if k in params and _is_open(params[k])}
+
+    @property
     def best(self) -> Trial | None:
         return None if self.top is None else self.top.trial
 
@@ -155,19 +164,35 @@ class Runner:
 
     @property
     def error(self) -> float:
-        """Standard error of its loss."""
+        """Standard error of its loss; as of one wrong row where none is: the next may be."""
         if self.top is None:
             return math.inf
-        return float(np.std(self.top.misses) / math.sqrt(max(self.top.misses.size, 1)))
+        rows = max(self.top.misses.size, 1)
+        return float(np.std(self.top.misses) / math.sqrt(rows)) or 1.0 / rows
+
+
+def _found(model: Any) -> dict[str, float]:
+    """The strength of its penalty and the width of its kernel, where a model has such."""
+    kernel = getattr(getattr(model, "map_", model), "kernel_", None)
+    strength = getattr(getattr(model, "penalty_", None), "strength", None)
+    found = {"alpha": strength, "gamma": getattr(kernel, "gamma", None)}
+    return {name: float(v) for name, v in found.items() if isinstance(v, (float, np.floating))}
+
+
+def _is_open(value: Any) -> bool:
+    """Whether a parameter leaves it to the model."""
+    return value is None or isinstance(value, str)
 
 
 def seconds_of(members: Sequence[Runner], rows: int, jobs: int) -> float:
-    """For the best settings of all these on so many rows, at most, where ``jobs`` are fitted at a
-    time, as a stack learns its members (Graham, 1966); wide ones have all cores to themselves."""
+    """For the best settings of all these on so many rows, where ``jobs`` threads take one member
+    after the other, as a stack learns them; wide ones have all cores to themselves."""
     wide = sum(runner.again(rows) for runner in members if runner.is_wide(rows))
-    single = [runner.again(rows) for runner in members if not runner.is_wide(rows)]
-    share = 1.0 / max(min(jobs, len(single)), 1)
-    return wide + share * sum(single) + (1.0 - share) * max(single, default=0.0)
+    ends = [0.0] * max(jobs, 1)
+    for runner in members:
+        if not runner.is_wide(rows):
+            heapreplace(ends, ends[0] + runner.again(rows))
+    return wide + max(ends)
 
 
 def misses_of(scores: np.ndarray, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
