@@ -10,6 +10,7 @@ from thresher._clock import ending
 from thresher.kernels.columns import GramColumns, KernelColumns, WeightedColumns
 from thresher.kernels.gram import gram
 from thresher.solvers import Status
+from thresher.solvers._dual_choice import renew, violations
 from thresher.solvers.dual import DualProblem, solve_dual
 
 RNG = np.random.default_rng(0)
@@ -247,3 +248,27 @@ def test_rounding_that_keeps_it_from_the_tolerance_ends_it():
     found = solve_dual(classification(10.0, Rough(K)), tol=1e-6, working=40, max_steps=5000)
     assert found.status is Status.MAX_ITER
     assert found.steps < 1000
+
+
+def test_new_members_are_the_worst_of_either_side():
+    rng = np.random.default_rng(3)
+    n, room = 500, 64
+    G, z = np.round(rng.normal(size=n), 1), rng.choice([0.0, 0.5, 1.0], n)  # with ties
+    lower, upper, starts, seats = np.zeros(n), np.ones(n), np.array([0, n]), np.array([0, room])
+    high, low = np.zeros(1), np.zeros(1)
+    violations(G, z, lower, upper, starts, high, low)
+    members, recent, slot_of = np.full(room, -1), np.zeros(room, np.int64), np.full(n, -1)
+    held, taken, fresh = np.zeros(1, np.int64), np.zeros(n, bool), np.zeros(room, np.int64)
+    count = renew(
+        G, z, lower, upper, starts, seats, high, low, 1e-3, 0.5, members, slot_of, recent, held,
+        taken, fresh,
+    )  # fmt: skip
+    chosen = members[fresh[:count]]
+    assert count == np.unique(chosen).size == room // 2
+    up, down = chosen[: room // 4], chosen[room // 4 :]
+    assert np.all(z[up] < 1.0) and np.all(z[down] > 0.0)
+    np.testing.assert_array_equal(np.sort(G[up]), np.sort(G[z < 1.0])[: room // 4])
+    others = (z > 0.0) & ~np.isin(np.arange(n), up)
+    np.testing.assert_array_equal(np.sort(G[down]), np.sort(G[others])[-(room // 4) :])
+    np.testing.assert_array_equal(slot_of[chosen], fresh[:count])
+    assert not taken.any()

@@ -27,6 +27,21 @@ _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy", forceinline=True)
+def _first_largest(best):
+    """The lane of the largest, the first of several.
+
+    As two loops of vector code: one that carries the lane waits for each comparison.
+    """
+    most = best[0]
+    for k in range(1, LANES):
+        most = best[k] if best[k] > most else most
+    lane = LANES
+    for k in range(LANES):
+        lane = min(lane, k if best[k] == most else LANES)
+    return lane
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy", forceinline=True)
 def take_steps(Q, diagonal, G, z, lower, upper, rise, fall, seats, tol, most):
     """Steps until no group violates by more than ``tol``, or ``most`` of them.
 
@@ -50,9 +65,7 @@ def take_steps(Q, diagonal, G, z, lower, upper, rise, fall, seats, tol, most):
                     G[b, k] = t
                     t = rise[b, k] - t
                     best[k] = t if t > best[k] else best[k]
-            k = 0
-            for lane in range(1, LANES):
-                k = lane if best[lane] > best[k] else k
+            k = _first_largest(best)
             b = seats[g]
             while b < seats[g + 1] - 1 and rise[b, k] - G[b, k] != best[k]:
                 b += 1
@@ -77,10 +90,9 @@ def take_steps(Q, diagonal, G, z, lower, upper, rise, fall, seats, tol, most):
                     curvature = curvature if curvature > _FLAT else _FLAT
                     t = d * d / curvature
                     best[k] = t if t > best[k] else best[k]
-            lowest, k = least[0], 0
+            lowest, k = least[0], _first_largest(best)
             for lane in range(1, LANES):
                 lowest = least[lane] if least[lane] < lowest else lowest
-                k = lane if best[lane] > best[k] else k
             gap = top - lowest if top - lowest > gap else gap
             if top - lowest > tol and best[k] > gain:
                 gain, i = best[k], up
