@@ -1,5 +1,7 @@
 """The dual solver against a conic solver, and what must not change a solution."""
 
+from itertools import pairwise
+
 import clarabel
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from thresher.kernels.columns import GramColumns, KernelColumns, WeightedColumns
 from thresher.kernels.gram import gram
 from thresher.solvers import Status
 from thresher.solvers._dual_choice import renew, violations
+from thresher.solvers._dual_pairs import place_rows
 from thresher.solvers.dual import DualProblem, solve_dual
 
 RNG = np.random.default_rng(0)
@@ -172,8 +175,28 @@ def test_threads_agree():
     rows = RNG.normal(size=(3000, 3))
     labels = np.where(rows[:, 0] + RNG.normal(size=3000) > 0, 1.0, -1.0)
     problem = classification(1.0, KernelColumns(KERNEL, rows), labels)
-    one, two = (solve_dual(problem, threads=threads) for threads in (1, 2))
+    one, two, again = (solve_dual(problem, threads=threads) for threads in (1, 2, 2))
     np.testing.assert_allclose(one.objective, two.objective, rtol=1e-4)
+    np.testing.assert_array_equal(two.z, again.z)
+
+
+def test_parts_of_the_matrix_of_a_working_set_make_the_whole():
+    rng = np.random.default_rng(5)
+    members, slots = np.arange(64) + 10, np.arange(64)
+    fresh = np.sort(rng.permutation(64)[:20])
+    kernel = rng.normal(size=(200, 200)).astype(np.float32)
+    kernel = kernel + kernel.T
+    before = kernel[np.ix_(members, members)]
+    before[fresh], before[:, fresh] = 7.0, 7.0
+    for cuts in ([0, 64], [0, 23, 64]):
+        Q = before.copy()
+        for a, b in pairwise(cuts):
+            values = kernel[np.ix_(members[fresh], members[a:b])]
+            assert place_rows(
+                Q, values, fresh, slots[a:b], members, np.zeros(200, np.int64), np.ones(200),
+                np.ones((1, 1)), True,
+            )  # fmt: skip
+        np.testing.assert_array_equal(Q, kernel[np.ix_(members, members)])
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 33])

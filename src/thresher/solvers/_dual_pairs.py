@@ -133,10 +133,11 @@ def take_steps(Q, diagonal, G, z, lower, upper, rise, fall, seats, tol, most):
 
 @njit(cache=True, nogil=True)
 def place_rows(Q, values, fresh, slots, members, block, signs, coupling, plain):
-    """Q of the fresh slots with all that are filled, on both sides of the diagonal.
+    """Q of the fresh slots with filled ones, on both sides of the diagonal.
 
-    ``values[a, k]`` is the kernel of the fresh slot a and the filled slot ``slots[k]``.  Returns
-    whether all of them are finite.
+    ``values[a, k]`` is the kernel of the fresh slot a and the filled slot ``slots[k]``; both are in
+    ascending order.  Threads that have different ``slots`` do not meet.  Returns whether all values
+    are finite.
     """
     total, width = 0.0, 16
     for a in range(fresh.size):
@@ -152,12 +153,14 @@ def place_rows(Q, values, fresh, slots, members, block, signs, coupling, plain):
             v = members[slots[k]]
             line[slots[k]] = mine[k] * np.float32(sign * signs[v] * coupling[own, block[v]])
             total += 0.0 * mine[k]
-    if fresh.size < slots.size:  # else both sides are there already
-        for c in range(0, fresh.size, width):  # some columns at a time, so that lines are met once
-            for k in range(slots.size):
-                line = Q[slots[k]]
-                for a in range(c, min(c + width, fresh.size)):
-                    line[fresh[a]] = Q[fresh[a], slots[k]]
+    places = np.searchsorted(fresh, slots)
+    for c in range(0, fresh.size, width):  # some columns at a time, so that lines are met once
+        for k in range(slots.size):
+            line, place = Q[slots[k]], places[k]
+            if place < fresh.size and fresh[place] == slots[k]:
+                continue  # fresh itself: both sides are there
+            for a in range(c, min(c + width, fresh.size)):
+                line[fresh[a]] = Q[fresh[a], slots[k]]
     return total == 0.0
 
 
