@@ -1,5 +1,7 @@
 """The dual solver against a conic solver, and what must not change a solution."""
 
+from itertools import pairwise
+
 import clarabel
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from thresher._clock import ending
 from thresher.kernels.columns import GramColumns, KernelColumns, WeightedColumns
 from thresher.kernels.gram import gram
 from thresher.solvers import Status
+from thresher.solvers._dual_choice import renew, violations
+from thresher.solvers._dual_pairs import place_rows
 from thresher.solvers.dual import DualProblem, solve_dual
 
 RNG = np.random.default_rng(0)
@@ -171,8 +175,28 @@ def test_threads_agree():
     rows = RNG.normal(size=(3000, 3))
     labels = np.where(rows[:, 0] + RNG.normal(size=3000) > 0, 1.0, -1.0)
     problem = classification(1.0, KernelColumns(KERNEL, rows), labels)
-    one, two = (solve_dual(problem, threads=threads) for threads in (1, 2))
+    one, two, again = (solve_dual(problem, threads=threads) for threads in (1, 2, 2))
     np.testing.assert_allclose(one.objective, two.objective, rtol=1e-4)
+    np.testing.assert_array_equal(two.z, again.z)
+
+
+def test_parts_of_the_matrix_of_a_working_set_make_the_whole():
+    rng = np.random.default_rng(5)
+    members, slots = np.arange(64) + 10, np.arange(64)
+    fresh = np.sort(rng.permutation(64)[:20])
+    kernel = rng.normal(size=(200, 200)).astype(np.float32)
+    kernel = kernel + kernel.T
+    before = kernel[np.ix_(members, members)]
+    before[fresh], before[:, fresh] = 7.0, 7.0
+    for cuts in ([0, 64], [0, 23, 64]):
+        Q = before.copy()
+        for a, b in pairwise(cuts):
+            values = kernel[np.ix_(members[fresh], members[a:b])]
+            assert place_rows(
+                Q, values, fresh, slots[a:b], members, np.zeros(200, np.int64), np.ones(200),
+                np.ones((1, 1)), True,
+            )  # fmt: skip
+        np.testing.assert_array_equal(Q, kernel[np.ix_(members, members)])
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 33])
@@ -247,3 +271,27 @@ def test_rounding_that_keeps_it_from_the_tolerance_ends_it():
     found = solve_dual(classification(10.0, Rough(K)), tol=1e-6, working=40, max_steps=5000)
     assert found.status is Status.MAX_ITER
     assert found.steps < 1000
+
+
+def test_new_members_are_the_worst_of_either_side():
+    rng = np.random.default_rng(3)
+    n, room = 500, 64
+    G, z = np.round(rng.normal(size=n), 1), rng.choice([0.0, 0.5, 1.0], n)  # with ties
+    lower, upper, starts, seats = np.zeros(n), np.ones(n), np.array([0, n]), np.array([0, room])
+    high, low = np.zeros(1), np.zeros(1)
+    violations(G, z, lower, upper, starts, high, low)
+    members, recent, slot_of = np.full(room, -1), np.zeros(room, np.int64), np.full(n, -1)
+    held, taken, fresh = np.zeros(1, np.int64), np.zeros(n, bool), np.zeros(room, np.int64)
+    count = renew(
+        G, z, lower, upper, starts, seats, high, low, 1e-3, 0.5, members, slot_of, recent, held,
+        taken, fresh,
+    )  # fmt: skip
+    chosen = members[fresh[:count]]
+    assert count == np.unique(chosen).size == room // 2
+    up, down = chosen[: room // 4], chosen[room // 4 :]
+    assert np.all(z[up] < 1.0) and np.all(z[down] > 0.0)
+    np.testing.assert_array_equal(np.sort(G[up]), np.sort(G[z < 1.0])[: room // 4])
+    others = (z > 0.0) & ~np.isin(np.arange(n), up)
+    np.testing.assert_array_equal(np.sort(G[down]), np.sort(G[others])[-(room // 4) :])
+    np.testing.assert_array_equal(slot_of[chosen], fresh[:count])
+    assert not taken.any()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import operator
 import os
 import threading
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
-__all__ = ["LEAVABLE", "ONE_CORE", "cores", "lingering", "threads"]
+__all__ = ["LEAVABLE", "ONE_CORE", "cores", "lingering", "one_blas_thread", "threads"]
 
 #: variable of the environment of processes that share a machine with others of their kind
 ONE_CORE = "THRESHER_ONE_CORE"
@@ -41,3 +43,16 @@ def threads(n_jobs: Any) -> int:
 def lingering() -> bool:
     """Whether threads are at work that nobody waits for any more."""
     return any(thread.name.startswith(LEAVABLE) for thread in threading.enumerate())
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """BLAS by one thread at a time, where ours are at work: they would wait for each other."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _libraries() -> Any:
+    """Looked for once, when those of NumPy and SciPy are there: it takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

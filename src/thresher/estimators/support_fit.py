@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from thresher._clock import is_over, passed_on
+from thresher._threads import one_blas_thread
 from thresher.estimators import ledger
 from thresher.estimators.progress import FitEvent, progress_line
 from thresher.functions import Duels, SupportFunction
@@ -297,8 +297,8 @@ def duels(
 
     with ExitStack() as opened:
         run: Callable[..., Any] = map
-        if jobs > 1 or small is not None:  # BLAS and our threads would wait for each other
-            opened.enter_context(threadpool_limits(1, "blas"))
+        if jobs > 1 or small is not None:
+            opened.enter_context(one_blas_thread())
         if jobs > 1:
             run = opened.enter_context(ThreadPoolExecutor(jobs)).map
         if small is not None:

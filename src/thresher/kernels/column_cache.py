@@ -124,6 +124,13 @@ class ColumnCache:
         else:
             list(self._workers.map(lambda span: task(*span), self._spans))
 
+    def over_parts(self, task: Callable[[int, int], Any], size: int) -> list[Any]:
+        """``task(start, stop)`` for parts of some other numbers 0 .. size, as many as threads."""
+        if self._workers is None:
+            return [task(0, size)]
+        cuts = np.linspace(0, size, len(self._spans) + 1).astype(int).tolist()
+        return list(self._workers.map(task, cuts[:-1], cuts[1:]))
+
     def places(self, rows: np.ndarray) -> np.ndarray:
         """The rows of the table that hold these columns, at most ``capacity`` distinct ones."""
         self._clock += 1

@@ -48,7 +48,7 @@ _TILE = 64  # sparse rows visited before the kernel is applied
 class Columns(Protocol):
     """What a dual solver asks of a matrix.
 
-    ``fill`` may be called by several threads at once, for different spans of the columns.
+    Both may be called by several threads at once, for different parts of the columns.
     """
 
     size: int

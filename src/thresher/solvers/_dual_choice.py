@@ -19,8 +19,6 @@ from numba import njit
 
 __all__ = ["gradient", "renew", "violations"]
 
-_BINS = 2048  # at most; a sixteenth of the variables suffices
-
 
 @njit(cache=True, nogil=True)
 def gradient(sums, coupling, block, rows, signs, p, out):
@@ -61,56 +59,33 @@ def violations(G, z, lower, upper, starts, high, low):
 
 
 @njit(cache=True, nogil=True)
-def _bin(t, scale, bins):
-    """Of a violation: the worst are in the last."""
-    return min(int(t * scale), bins - 1)
+def _worst(side, G, z, bound, start, stop, edge, keys, taken, out):
+    """The variables with the largest -side G beyond ``edge`` that may move to their bound.
 
-
-@njit(cache=True, nogil=True)
-def _worst(G, z, lower, upper, start, stop, high, low, most, taken, out):
-    """Up to ``most`` of each side with the largest violations, by a histogram; returns how many."""
-    bins = min(_BINS, max((stop - start) // 16, 64))
-    scale = bins / (high - low)
-    rising, falling = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
+    As many as there are ``keys``, the heap of those found so far, the least of them first: most
+    variables are passed by at one comparison.  ``out`` gets them; returns how many there are.
+    """
+    keys[:] = edge
+    out[: keys.size] = -1
     for v in range(start, stop):
-        t = -G[v]
-        if t > low and z[v] < upper[v]:
-            rising[_bin(t - low, scale, bins)] += 1
-        if t < high and z[v] > lower[v]:
-            falling[_bin(high - t, scale, bins)] += 1
-    first_rising, first_falling = _threshold(rising, most), _threshold(falling, most)
-    count, ups, downs = 0, 0, 0
-    for edge in range(2):  # all beyond the last bin that fits, then some of that bin
-        for v in range(start, stop):
-            if taken[v]:
-                continue
-            t = -G[v]
-            if t > low and z[v] < upper[v] and ups < most:
-                b = _bin(t - low, scale, bins)
-                if (edge == 0 and b > first_rising) or (edge == 1 and b == first_rising):
-                    taken[v] = True
-                    out[count] = v
-                    count += 1
-                    ups += 1
-                    continue
-            if t < high and z[v] > lower[v] and downs < most:
-                b = _bin(high - t, scale, bins)
-                if (edge == 0 and b > first_falling) or (edge == 1 and b == first_falling):
-                    taken[v] = True
-                    out[count] = v
-                    count += 1
-                    downs += 1
+        t = -side * G[v]
+        if t > keys[0] and side * z[v] < side * bound[v] and not taken[v]:
+            k, child = 0, 1
+            while child < keys.size:
+                if child + 1 < keys.size and keys[child + 1] < keys[child]:
+                    child += 1
+                if t <= keys[child]:
+                    break
+                keys[k], out[k] = keys[child], out[child]
+                k, child = child, 2 * child + 1
+            keys[k], out[k] = t, v
+    count = 0
+    for k in range(keys.size):
+        if out[k] >= 0:
+            out[count] = out[k]
+            taken[out[k]] = True
+            count += 1
     return count
-
-
-@njit(cache=True, nogil=True)
-def _threshold(counts, most):
-    """The bin beyond which at most ``most`` lie."""
-    total, b = 0, counts.size - 1
-    while b > 0 and total + counts[b] <= most:
-        total += counts[b]
-        b -= 1
-    return b
 
 
 @njit(cache=True, nogil=True)
@@ -130,10 +105,9 @@ def renew(
         if not high[g] - low[g] > tol:
             continue  # nothing to be done here
         first, room = seats[g], seats[g + 1] - seats[g]
-        new = max(int(share * room) // 2, 1)
-        found = _worst(
-            G, z, lower, upper, starts[g], starts[g + 1], high[g], low[g], new, taken, picked
-        )
+        start, stop, keys = starts[g], starts[g + 1], np.empty(max(int(share * room) // 2, 1))
+        found = _worst(1.0, G, z, upper, start, stop, low[g], keys, taken, picked)
+        found += _worst(-1.0, G, z, lower, start, stop, -high[g], keys, taken, picked[found:])
         for free in range(2):
             for k in range(held[g]):
                 v = recent[first + k]

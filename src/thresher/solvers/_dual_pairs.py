@@ -27,6 +27,21 @@ _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy", forceinline=True)
+def _first_largest(best):
+    """The lane of the largest, the first of several.
+
+    As two loops of vector code: one that carries the lane waits for each comparison.
+    """
+    most = best[0]
+    for k in range(1, LANES):
+        most = best[k] if best[k] > most else most
+    lane = LANES
+    for k in range(LANES):
+        lane = min(lane, k if best[k] == most else LANES)
+    return lane
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy", forceinline=True)
 def take_steps(Q, diagonal, G, z, lower, upper, rise, fall, seats, tol, most):
     """Steps until no group violates by more than ``tol``, or ``most`` of them.
 
@@ -50,9 +65,7 @@ def take_steps(Q, diagonal, G, z, lower, upper, rise, fall, seats, tol, most):
                     G[b, k] = t
                     t = rise[b, k] - t
                     best[k] = t if t > best[k] else best[k]
-            k = 0
-            for lane in range(1, LANES):
-                k = lane if best[lane] > best[k] else k
+            k = _first_largest(best)
             b = seats[g]
             while b < seats[g + 1] - 1 and rise[b, k] - G[b, k] != best[k]:
                 b += 1
@@ -77,10 +90,9 @@ def take_steps(Q, diagonal, G, z, lower, upper, rise, fall, seats, tol, most):
                     curvature = curvature if curvature > _FLAT else _FLAT
                     t = d * d / curvature
                     best[k] = t if t > best[k] else best[k]
-            lowest, k = least[0], 0
+            lowest, k = least[0], _first_largest(best)
             for lane in range(1, LANES):
                 lowest = least[lane] if least[lane] < lowest else lowest
-                k = lane if best[lane] > best[k] else k
             gap = top - lowest if top - lowest > gap else gap
             if top - lowest > tol and best[k] > gain:
                 gain, i = best[k], up
@@ -121,10 +133,11 @@ def take_steps(Q, diagonal, G, z, lower, upper, rise, fall, seats, tol, most):
 
 @njit(cache=True, nogil=True)
 def place_rows(Q, values, fresh, slots, members, block, signs, coupling, plain):
-    """Q of the fresh slots with all that are filled, on both sides of the diagonal.
+    """Q of the fresh slots with filled ones, on both sides of the diagonal.
 
-    ``values[a, k]`` is the kernel of the fresh slot a and the filled slot ``slots[k]``.  Returns
-    whether all of them are finite.
+    ``values[a, k]`` is the kernel of the fresh slot a and the filled slot ``slots[k]``; both are in
+    ascending order.  Threads that have different ``slots`` do not meet.  Returns whether all values
+    are finite.
     """
     total, width = 0.0, 16
     for a in range(fresh.size):
@@ -140,12 +153,14 @@ def place_rows(Q, values, fresh, slots, members, block, signs, coupling, plain):
             v = members[slots[k]]
             line[slots[k]] = mine[k] * np.float32(sign * signs[v] * coupling[own, block[v]])
             total += 0.0 * mine[k]
-    if fresh.size < slots.size:  # else both sides are there already
-        for c in range(0, fresh.size, width):  # some columns at a time, so that lines are met once
-            for k in range(slots.size):
-                line = Q[slots[k]]
-                for a in range(c, min(c + width, fresh.size)):
-                    line[fresh[a]] = Q[fresh[a], slots[k]]
+    places = np.searchsorted(fresh, slots)
+    for c in range(0, fresh.size, width):  # some columns at a time, so that lines are met once
+        for k in range(slots.size):
+            line, place = Q[slots[k]], places[k]
+            if place < fresh.size and fresh[place] == slots[k]:
+                continue  # fresh itself: both sides are there
+            for a in range(c, min(c + width, fresh.size)):
+                line[fresh[a]] = Q[fresh[a], slots[k]]
     return total == 0.0
 
 

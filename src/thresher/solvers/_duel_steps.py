@@ -155,21 +155,27 @@ def _solve_members(table, places, Q, inside, here, mine, z, G, lower, upper, dia
 
 @njit(cache=True, nogil=True)
 def duel(
-    kernel, X, squares, diagonal, ends, own, other, y, bounds, table, z, G, tol, most,
+    kernel, X, squares, diagonals, bounds, ends, own, other, table, z, G, tol, most,
 ):  # fmt: skip
     """The machine of the classes at ``ends``, from nothing; ``z`` and ``G`` get the solution.
 
-    ``X``, ``squares`` are of all classes; ``diagonal``, ``y``, ``bounds`` of the two.  ``table``
-    has room for all columns.  ``own`` and ``other`` are the matrices of the first and second class,
-    or empty.  Returns the intercept, the violation (NaN: a value is not finite), steps, columns,
-    pairs, those along which the matrix was not positive, and whether it stalled.
+    The first of them is the negative one.  ``X``, ``squares``, ``diagonals``, ``bounds`` are of all
+    classes.  ``table`` has room for all columns.  ``own`` and ``other`` are the matrices of the
+    first and second class, or empty.  Returns the intercept, the violation (NaN: a value is not
+    finite), steps, columns, pairs, those along which the matrix was not positive, and whether it
+    stalled.
     """
     n = z.size
+    a, b, c, d = ends
+    diagonal = np.concatenate((diagonals[a:b], diagonals[c:d]))
+    lower, upper = np.zeros(n), np.zeros(n)
+    lower[: b - a], upper[b - a :] = -bounds[a:b], bounds[c:d]
+    y = np.ones(n)
+    y[: b - a] = -1.0
     seats = np.array([0, -(-min(SEATS, n) // LANES) * LANES])
     total = seats[1]
     whole = total >= n
     blocks, starts = seats // LANES, np.array([0, n])
-    lower, upper = np.minimum(0.0, bounds * y), np.maximum(0.0, bounds * y)
     members, recent = np.full(total, -1, np.int64), np.zeros(total, np.int64)
     fresh, wanted = np.zeros(total, np.int64), np.empty(total, np.int64)
     slot_of, places = np.full(n, -1, np.int64), np.full(n, -1, np.int64)

@@ -64,7 +64,8 @@ class Decomposition:
         self._held = np.zeros(groups, dtype=np.int64)
         self._taken = np.zeros(n, dtype=np.bool_)
         self._buffers = [POOL.lend(total * total) for _ in range(2)]
-        self._Q, self._values = (b[: total * total].reshape(total, total) for b in self._buffers)
+        self._values = self._buffers[0][: total * total]
+        self._Q = self._buffers[1][: total * total].reshape(total, total)
         self._Q[:] = 0.0
         self._inside = np.zeros((7, total))  # numbers of the members, in their slots
         self._whole = bool(np.all(np.diff(self._seats) >= sizes))
@@ -182,12 +183,18 @@ class Decomposition:
         fresh = slots if 2 * fresh.size >= slots.size else fresh
         rows = problem.rows[self._members[slots]]
         mine = rows if fresh is slots else problem.rows[self._members[fresh]]
-        self.cache.source.block(mine, rows, self._values)
-        sound = place_rows(
-            self._Q, self._values, fresh, slots, self._members, problem.block, problem.signs,
-            problem.coupling, problem.is_plain,
-        )  # fmt: skip
-        if not sound:
+
+        def place(start: int, stop: int) -> bool:
+            """Those with some of the others, in a part of the buffer: parts do not meet."""
+            part = slice(fresh.size * start, fresh.size * stop)
+            values = self._values[part].reshape(fresh.size, stop - start)
+            self.cache.source.block(mine, rows[start:stop], values)
+            return place_rows(
+                self._Q, values, fresh, slots[start:stop], self._members, problem.block,
+                problem.signs, problem.coupling, problem.is_plain,
+            )  # fmt: skip
+
+        if not all(self.cache.over_parts(place, slots.size)):
             raise ArithmeticError(NOT_FINITE)
 
     def _solve(self, slots: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -33,9 +33,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from thresher._clock import is_over
+from thresher._threads import one_blas_thread
 from thresher.kernels.column_cache import ColumnCache
 from thresher.kernels.columns import Columns
 from thresher.solvers.base import Status
@@ -157,8 +157,8 @@ def solve_dual(
     ready = _Ready(problem)
     z = feasible(ready, start)
     with ExitStack() as opened:
-        if threads > 1:  # BLAS and our threads would wait for each other
-            opened.enter_context(threadpool_limits(1, "blas"))
+        if threads > 1:
+            opened.enter_context(one_blas_thread())
         if cache is None:
             cache = opened.enter_context(ColumnCache(problem.columns, memory, threads))
         before = cache.computed

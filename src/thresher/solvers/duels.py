@@ -101,15 +101,13 @@ class SmallDuels:
         """The machine with the class i on the negative side; None if rounding is in its way."""
         kernel, X, squares, diagonal = self._rows
         a, b, c, d = (int(self._starts[k]) for k in (i, i + 1, j, j + 1))
-        n = b - a + d - c
-        both = np.concatenate([np.arange(a, b), np.arange(c, d)])
-        y = np.repeat([-1.0, 1.0], [b - a, d - c])
+        n, cut = b - a + d - c, b - a
         z, G = np.empty(n), np.empty(n)
         buffer = POOL.lend(n * n)
         try:
             intercept, violation, steps, _, _, negative, has_stalled = duel(
-                kernel, X, squares, diagonal[both], (a, b, c, d), self._own[i], self._own[j], y,
-                self._bounds[both], buffer[: n * n].reshape(n, n), z, G, self._tol, self._most,
+                kernel, X, squares, diagonal, self._bounds, (a, b, c, d), self._own[i],
+                self._own[j], buffer[: n * n].reshape(n, n), z, G, self._tol, self._most,
             )  # fmt: skip
         finally:
             POOL.give_back(buffer)
@@ -118,5 +116,8 @@ class SmallDuels:
         if has_stalled:
             return None
         status = Status.CONVERGED if violation <= self._tol else Status.MAX_ITER
-        objective = 0.5 * float(z @ (G - y))
-        return Duel(z, intercept, G + y + intercept, status, steps, violation, negative, objective)
+        scores = G + intercept
+        scores[:cut] -= 1.0
+        scores[cut:] += 1.0
+        objective = 0.5 * float(z @ G - z[cut:].sum() + z[:cut].sum())
+        return Duel(z, intercept, scores, status, steps, violation, negative, objective)
