@@ -83,6 +83,7 @@ def _seconds(script: str, cache: str) -> float:
 
 def _run(script: str, cache: str | None) -> list[float]:
     environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     if cache is not None:
         environment["NUMBA_CACHE_DIR"] = cache
     done = subprocess.run(

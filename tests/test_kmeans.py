@@ -447,3 +447,14 @@ def test_no_step_makes_it_worse():
     StochasticKMeans(9, init="random", random_state=0, tol=0.0, callbacks=[heard]).fit(X)
     assert np.all(np.diff(costs) <= 1e-9)
     assert len(costs) > 5
+
+
+def test_growing_samples_know_the_penalty_and_the_first_does_not():
+    """What does not tell clusters apart is zero before the first pass over all rows."""
+    X, _ = blobs(70_000, d=2, k=3, apart=6.0)
+    X = np.hstack([X - X.mean(axis=0), np.random.default_rng(1).normal(size=(70_000, 2))])
+    start = Lloyd().init(problem_of(X, 3, 0.3), chunk_of(X)).centres
+    assert np.all(start[:, 2:] == 0.0)
+    assert np.all(np.abs(start[:, :2]).max(axis=1) > 0.0)
+    small = X[:5000]  # no sample but all of it
+    assert np.all(Lloyd().init(problem_of(small, 3, 0.3), chunk_of(small)).centres != 0.0)

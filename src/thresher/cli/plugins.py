@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from thresher import _lean
+
 __all__ = ["load_plugins"]
 
 
@@ -32,6 +34,7 @@ def load_plugins(paths: list[Path]) -> tuple[type, ...]:
             and issubclass(value, Loss | Penalty | Solver)
             and value.__module__ == path.stem
         ]
+    _lean.arrow_alone()  # plugins are all that could use pandas in a command, and have imported it
     return tuple(found)
 
 

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from thresher._rows import Dense
@@ -58,6 +57,8 @@ def _vector(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Vector
     around the best temperature tau: a unit normal prior of the log-odds, which the rows of a class
     outweigh as soon as there are some.
     """
+    from scipy.optimize import minimize  # slow to import
+
     weight = weight * (codes.size / float(weight.sum()))  # only their ratios matter
     tau, k = _temperature(scores, codes, weight).slope, scores.shape[1]
     chosen, steep = (np.arange(codes.size), codes), tau * scores
@@ -93,6 +94,8 @@ def _isotonic(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Isot
 
 def _temperature(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> Softmax:
     """Guo et al. (2017): the slope with the smallest log loss, found on a logarithmic scale."""
+    from scipy.optimize import minimize_scalar  # slow to import
+
     unit = 1.0 / (float(np.std(scores)) or 1.0)
     chosen = np.arange(codes.size), codes
 

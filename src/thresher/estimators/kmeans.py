@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import normalize
 
 from thresher._allowed import NOT_NEGATIVE, OneOf, whole
 from thresher._rows import Rows
@@ -170,6 +169,8 @@ class StochasticKMeans(Clusterer):
 
     def comparable(self, X: Any) -> Any:
         """In the units of the centres; of length one with "cosine"."""
+        from sklearn.preprocessing import normalize  # slow to import
+
         X = X if self.function_.units is None else self.function_.units.matrix(X)
         return normalize(X) if self.metric == "cosine" else X
 

@@ -11,7 +11,6 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 from thresher._scores import best_class
 from thresher.solvers.few_labels import LabelFit
@@ -38,6 +37,8 @@ class Labels(NamedTuple):
 
     def folds(self, count: int, seed: int, classes: np.ndarray) -> list[tuple[Any, Any]]:
         """(shown, hidden) positions among the labels."""
+        from sklearn.model_selection import StratifiedKFold  # slow to import
+
         counts = np.bincount(self.codes, minlength=classes.size)
         rarest = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
         if counts[rarest] < 2:

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 
 from thresher.estimators.classifier import check_labels
@@ -147,6 +146,8 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskModel):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
         """R^2 of all rows where they name their tasks; else its mean over the tasks."""
+        from sklearn.metrics import r2_score  # slow to import
+
         predicted = self.predict(X, task)
         y = np.asarray(y, dtype=np.float64)
         if predicted.ndim == 1 or not np.isnan(y).any():

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 
 from thresher._seed import seed_from
 
@@ -24,6 +23,8 @@ def out_of_fold(
     NaN where there are too few rows for folds.  ``codes`` are numbers of the model's outcomes,
     ``known`` the rows that are no outliers; outliers are learned from in every fold.
     """
+    from sklearn.model_selection import StratifiedKFold  # slow to import
+
     out, labels = np.full(codes.size, np.nan), model.outcomes_
     folds = min(_FOLDS, int(np.bincount(codes[known]).max()))
     if folds < 2:

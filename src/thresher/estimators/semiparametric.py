@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -467,6 +466,8 @@ class SemiparametricRegressor(Regressor):
         folds : int, default=5
             Of the cross-validation, the same for all three.
         """
+        from sklearn.model_selection import KFold  # slow to import
+
         y = np.asarray(y, dtype=np.float64)
         splits = KFold(folds, shuffle=True, random_state=seed_from(self.random_state) % 2**32)
         found = {}

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold
 
 from thresher._clock import is_over
 from thresher._scores import best_class
@@ -90,6 +89,8 @@ def tuned(
     estimator: Any, X: Any, codes: np.ndarray, classes: np.ndarray, weight: np.ndarray | None
 ) -> dict[str, float]:
     """C, and as far as rows ask for them C_unlabelled, C_irrelevant, epsilon and kappa."""
+    from sklearn.model_selection import StratifiedKFold  # slow to import
+
     known = np.flatnonzero(codes >= 0)
     labels, counts = np.unique(codes[known], return_counts=True)
     smallest = int(np.min(counts))

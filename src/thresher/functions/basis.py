@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import BSpline
 
 from thresher.functions.base import check_numbers, require
 from thresher.registry import BASIS
@@ -254,6 +253,8 @@ class BSplines(BasisFunction):
         return [f"spline({columns[self.column]})[{k}]" for k in range(self.width)]
 
     def of(self, X: Any) -> np.ndarray:
+        from scipy.interpolate import BSpline  # slow to import
+
         x = np.clip(_column(X, self.column), self.knots[0], self.knots[-1])
         return BSpline.design_matrix(x, self._padded, self.degree).toarray()[:, :-1]
 

@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize, nnls
 from scipy.special import expit, log_softmax
 
 __all__ = ["Pool", "pool_classes", "pool_numbers"]
@@ -42,6 +41,8 @@ def pool_classes(
     members: Sequence[np.ndarray], codes: np.ndarray, weight: np.ndarray | None = None
 ) -> Pool:
     """For class numbers; scores (rows, 1) are those of the second of two classes."""
+    from scipy.optimize import minimize  # slow to import
+
     spreads = [_spread(scores) for scores in members]
     scaled = np.stack([s / spread for s, spread in zip(members, spreads, strict=True)])
     size, _, outputs = scaled.shape
@@ -64,6 +65,8 @@ def pool_numbers(
     members: Sequence[np.ndarray], y: np.ndarray, weight: np.ndarray | None = None
 ) -> Pool:
     """For targets that are numbers; predictions are (rows, 1)."""
+    from scipy.optimize import nnls  # slow to import
+
     mass = np.ones(y.size) if weight is None else weight / weight.mean()
     predictions = np.hstack(list(members))
     centre, middle = np.average(predictions, axis=0, weights=mass), np.average(y, weights=mass)

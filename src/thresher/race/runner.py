@@ -12,7 +12,7 @@ import numpy as np
 
 from thresher._scores import best_class
 from thresher.race.capacity import work
-from thresher.search.records import plain
+from thresher.search.plain import plain
 
 __all__ = ["WIDE_ROWS", "Attempt", "Runner", "Trial", "misses_of", "seconds_of"]
 

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial
-from scipy.stats import rankdata
 
 from thresher.search.unit_interval import is_numeric, to_unit
 
@@ -49,6 +48,8 @@ class Known:
     """
 
     def __init__(self, trials: Sequence[FrozenTrial], energies: np.ndarray):
+        from scipy.stats import rankdata  # slow to import
+
         self.distributions: dict[str, BaseDistribution] = {}
         for trial in trials:
             self.distributions.update(trial.distributions)

@@ -14,13 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 from thresher.search.pruning import fold_scores
 from thresher.search.space import Space
 
-__all__ = ["Record", "SearchFailed", "TrialEvent", "failure_report", "plain"]
-
-
-def plain(value: Any) -> Any:
-    """A setting as JSON can keep it: a number, a string, or how an object is written."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if isinstance(value, bool | int | float | str | None) else repr(value)
+__all__ = ["Record", "SearchFailed", "TrialEvent", "failure_report"]
 
 
 class SearchFailed(ValueError):

@@ -14,7 +14,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr
 
 __all__ = ["Comparison", "compare", "paired_t_test", "sign_test"]
 
@@ -87,7 +87,7 @@ def paired_t_test(a: Any, b: Any, test_to_train: float = 0.0) -> tuple[float, fl
     if scale == 0.0:
         return (0.0, 1.0) if mean == 0.0 else (math.copysign(math.inf, mean), 0.0)
     t = mean / scale
-    return t, float(2.0 * stats.t.sf(abs(t), k - 1))
+    return t, float(2.0 * stdtr(k - 1, -abs(t)))
 
 
 def sign_test(a: Any, b: Any) -> tuple[int, int, float]:
@@ -105,11 +105,13 @@ def sign_test(a: Any, b: Any) -> tuple[int, int, float]:
     >>> lower, higher, round(p, 4)
     (5, 0, 0.0625)
     """
+    from scipy.stats import binomtest  # slow to import
+
     difference = _paired(a, b)
     lower, higher = int(np.sum(difference < 0)), int(np.sum(difference > 0))
     if lower + higher == 0:
         return 0, 0, 1.0
-    return lower, higher, float(stats.binomtest(lower, lower + higher).pvalue)
+    return lower, higher, float(binomtest(lower, lower + higher).pvalue)
 
 
 def compare(a: Any, b: Any, test_to_train: float = 0.0) -> Comparison:

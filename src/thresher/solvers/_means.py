@@ -38,7 +38,7 @@ __all__ = [
 
 _NOTHING = 1e-12  # of the mass: what is left of a cluster when its rows have gone
 _LITTLE = 1e-10  # of the variance
-_SAMPLE = 1 << 16  # rows that tell where the data lie
+_SAMPLE = 1 << 14  # rows that tell where the data lie
 
 
 class MeansState(NamedTuple):
@@ -61,7 +61,8 @@ def frame(chunk: Chunk, cosine: bool) -> np.ndarray:
     if cosine or chunk.rows.is_sparse:
         return np.zeros(d)
     some = chunk.order[_spaced(chunk.order.size)]
-    shift = np.average(chunk.rows.taken(some), axis=0, weights=chunk.weight[some])
+    weight = chunk.weight[some]
+    shift = (weight / weight.sum()) @ chunk.rows.taken(some)
     # In the precision of the rows, so that seen rows are the same in sums and in products.
     return shift.astype(chunk.rows.dtype).astype(np.float64)
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from numba import njit
-from scipy.optimize import brentq
 
 from thresher._terms import capabilities
 from thresher.losses import Loss
@@ -167,6 +166,8 @@ def gradient_at_zero(problem: Problem, chunk: Chunk) -> np.ndarray:
 
 def best_constant(loss: Loss, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
     """The intercept of the best model without weights, from just below to just above."""
+    from scipy.optimize import brentq  # slow to import
+
     targets, which = np.unique(y, return_inverse=True)
     mass = np.bincount(which, weight)
 

@@ -22,11 +22,11 @@ Reference: Yang, Xu, Ye, King and Lyu, Efficient sparse generalized multiple ker
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import brentq
 
 __all__ = ["ElasticNetBall", "KernelBall", "NormBall", "simplex_projection"]
 
@@ -148,8 +148,7 @@ class ElasticNetBall:
         def excess(log_factor: float) -> float:
             return self.value(self._stationary(sizes * math.exp(log_factor))) - 1.0
 
-        ends = _bracket(excess)
-        return self.project(self._stationary(sizes * math.exp(brentq(excess, *ends, rtol=1e-14))))
+        return self.project(self._stationary(sizes * math.exp(_root(excess))))
 
     def _stationary(self, right: np.ndarray) -> np.ndarray:
         """The t >= 0 with 2 (1 - v) t^3 + v t^2 = right, by Newton's method from above."""
@@ -213,8 +212,7 @@ class NormBall:
         def excess(log_multiplier: float) -> float:
             return self.value(self._pulled(inside, math.exp(log_multiplier))) - 1.0
 
-        found = brentq(excess, *_bracket(excess), rtol=1e-14)
-        return self._on_sphere(self._pulled(inside, math.exp(found)))
+        return self._on_sphere(self._pulled(inside, math.exp(_root(excess))))
 
     def _pulled(self, point: np.ndarray, multiplier: float) -> np.ndarray:
         """The t >= 0 with t + multiplier p t^(p - 1) = point.
@@ -256,10 +254,11 @@ def _scaled(norms: np.ndarray) -> np.ndarray:
     return np.maximum(norms, 0.0) / largest
 
 
-def _bracket(excess: object) -> tuple[float, float]:
-    """Two numbers between which a monotone function changes its sign."""
-    assert callable(excess)
+def _root(excess: Callable[[float], float]) -> float:
+    """Where a monotone function changes its sign."""
+    from scipy.optimize import brentq  # slow to import
+
     low, high = -1.0, 1.0
     while excess(low) * excess(high) > 0.0 and high < 600.0:
         low, high = 2.0 * low, 2.0 * high
-    return low, high
+    return float(brentq(excess, low, high, rtol=1e-14))

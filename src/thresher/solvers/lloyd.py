@@ -27,7 +27,6 @@ import numpy as np
 
 from thresher.functions import Centres
 from thresher.functions.centres import METRICS
-from thresher.penalties import L1
 from thresher.solvers._bounds import fresh_bounds, move_rows
 from thresher.solvers._means import (
     MeansState,
@@ -96,8 +95,10 @@ class Means(Solver):
             )
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> MeansState:
-        if chunk is None:
-            return empty(problem)
+        return empty(problem) if chunk is None else self.begun(problem, chunk)[0]
+
+    def begun(self, problem: Problem, chunk: Chunk) -> tuple[MeansState, Seen]:
+        """The state to start from, and the rows as it sees them."""
         given = not isinstance(self.start, str)
         if not given and chunk.order.size < problem.outputs:
             raise ValueError(
@@ -113,14 +114,13 @@ class Means(Solver):
         if given:
             centres = np.array(self.start, dtype=np.float64)
         elif self.start == "refined":
-            # Centres of clusters that the penalty has no say in: with it, a poor start may lose
-            # the features that tell the clusters apart before they are found.
-            free = replace(problem, penalty=L1(0.0))
-            centres = shift + refined(free, seen, state, self.cosine, self.restarts, self.threads)
+            centres = shift + refined(
+                problem, seen, state, self.cosine, self.restarts, self.threads
+            )
         else:
             centres = shift + STARTS[self.start](seen, k, seed)
         centres = directions(centres, centres) if self.cosine else centres
-        return state._replace(centres=centres)
+        return state._replace(centres=centres), seen
 
     def finish(self, problem: Problem, state: MeansState) -> Centres:
         centres = new_centres(problem, state, self.cosine)
@@ -210,10 +210,9 @@ class Lloyd(Means):
         return replace(self, bounded=False)
 
     def init(self, problem: Problem, chunk: Chunk | None = None) -> MeansState:
-        state = super().init(problem, chunk)
         if chunk is None or not self.bounded:
-            return state
-        seen = see(chunk, state.shift, self.cosine)
+            return super().init(problem, chunk)
+        state, seen = self.begun(problem, chunk)
         return state._replace(bounds=fresh_bounds(seen, state.centres - state.shift))
 
     def update(self, problem: Problem, state: MeansState, chunk: Chunk) -> MeansState:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from thresher._random import generator
+from thresher.penalties import L1
 from thresher.solvers._bounds import fresh_bounds, move_rows
 from thresher.solvers._means import MeansState, new_centres
 from thresher.solvers._nearest import Seen, dense_rows, nearest, own_squares, table
@@ -76,14 +78,20 @@ def _squares_to(seen: Seen, points: np.ndarray) -> np.ndarray:
 def refined(
     problem: Problem, seen: Seen, state: MeansState, cosine: bool, restarts: int, threads: int
 ) -> np.ndarray:
-    """Centres, about the shift, from the best of some starts on a sample and growing ones."""
+    """Centres, about the shift, from the best of some starts on a sample and growing ones.
+
+    The penalty has no say on the first sample: with it, a poor start may lose the features that
+    tell the clusters apart before they are found.  On the others it has, or its part would be left
+    to passes over all rows.
+    """
+    free = replace(problem, penalty=L1(0.0))
     k, n = problem.outputs, seen.size
     size = max(_PER_CLUSTER * k, _FEWEST)
     size = n if _GROWTH * size > n else size
     chances = _chances(seen)
     sample = _coreset(seen, chances, size, problem.seed)
     starts = (plus_plus(sample, k, problem.seed, number) for number in range(restarts))
-    found = [_descended(problem, sample, state, rows, cosine, threads) for rows in starts]
+    found = [_descended(free, sample, state, rows, cosine, threads) for rows in starts]
     centres, least = found[0]
     for other, cost in found[1:]:
         if cost < _BETTER * least:  # starts that end alike differ by rounding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from thresher._threads import cores
 from thresher.data import Schema
 from thresher.engines import Engine
 from thresher.race.capacity import rescaled, smaller, work
-from thresher.race.contestants import contestants
-from thresher.race.outcome import Outcome, Unseen
-from thresher.race.race import Race
-from thresher.race.runner import Trial
 from thresher.training.intake import Intake
 from thresher.training.sample import Sample, first_rows, rows_in_memory
+
+if TYPE_CHECKING:
+    from thresher.race.outcome import Outcome, Unseen
+    from thresher.race.runner import Trial
 
 __all__ = ["Choice", "choose", "for_all_rows"]
 
@@ -50,6 +50,9 @@ def choose(
 
     With an ``engine`` its workers fit, each on one core.
     """
+    from thresher.race.contestants import contestants  # slow to import, and most train without
+    from thresher.race.race import Race
+
     in_memory = intake.kept is not None
     rows = (rows_in_memory if in_memory else first_rows)(intake)
     sparse = schema.layout == "sparse" and not schema.is_table

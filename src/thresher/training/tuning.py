@@ -22,15 +22,13 @@ from thresher.data.errors import nearest
 from thresher.engines import Engine
 from thresher.registry import TASKS
 from thresher.search.criteria import CRITERIA, Criterion, resolve_criterion
-from thresher.search.records import plain
-from thresher.search.space import Space
-from thresher.search.spaces import context_of, space_for
+from thresher.search.plain import plain
 from thresher.training.choice import Choice, for_all_rows
 from thresher.training.intake import Intake
 from thresher.training.sample import Sample, first_rows, rows_in_memory, stratified_rows
 
 if TYPE_CHECKING:
-    from thresher.search import TrialEvent
+    from thresher.search import Space, TrialEvent
 
 __all__ = ["Tuner", "Tuning"]
 
@@ -211,6 +209,9 @@ class Tuner:
 
     def _space(self, candidate: Any, rows: Sample) -> Space:
         """What the learner declares, without what the user has set."""
+        from thresher.search.space import Space  # slow to import
+        from thresher.search.spaces import context_of, space_for
+
         declared = space_for(candidate, rows.X, self._labels(candidate, rows))
         context = context_of(candidate)
         given = _given(self.params)
