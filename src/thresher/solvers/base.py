@@ -66,8 +66,9 @@ class Status(enum.Enum):
     )
     NO_BETTER = (
         "no better than a constant on its own training rows: scale the features (scale=True), use "
-        "another solver, allow more passes (max_iter), change alpha or the epsilon of the loss "
-        "(all targets may be within it), unless the features say nothing about the target"
+        "another solver, allow more passes (max_iter), weigh a rare class (class_weight), change "
+        "alpha or the epsilon of the loss (all targets may be within it), unless the features say "
+        "nothing about the target"
     )
     AT_BOUND = (
         "ended on the bound that the solver keeps its weights within, so that it has not "
