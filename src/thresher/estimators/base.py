@@ -51,6 +51,7 @@ SEVERITY = [
     Status.INTERRUPTED,
     Status.OUT_OF_TIME,
     Status.MAX_ITER,
+    Status.STALLED,
     Status.AT_BOUND,
     Status.NO_BETTER,
     Status.ALL_ZERO,

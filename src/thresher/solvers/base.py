@@ -52,6 +52,10 @@ class Status(enum.Enum):
     CONVERGED = "converged to the requested tolerance"
     COMPLETED = "completed the planned passes"
     MAX_ITER = "reached max_iter before the tolerance: raise max_iter or loosen tol"
+    STALLED = (
+        "stopped where rounding hides what is left to gain, before the tolerance: kernel values "
+        "are kept in single precision; scale the features (scale=True), lower C or loosen tol"
+    )
     EARLY_STOPPED = "stopped early: the held-out score no longer improved"
     INTERRUPTED = "stopped on request; the model is usable"
     OUT_OF_TIME = "the time was over before the passes were; the model is usable: raise the budget"
