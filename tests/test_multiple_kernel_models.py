@@ -280,6 +280,15 @@ def test_kernels_that_are_zero():
         MultipleKernelClassifier(kernels=[Linear()]).fit(np.zeros((20, 2)), np.arange(20) % 2)
 
 
+@pytest.mark.parametrize("value", [0.0, 2.0])
+def test_constant_columns_with_equal_classes_have_taught_nothing(value):
+    """All scores are equal but for rounding, which knows the targets."""
+    X, y = np.full((40, 3), value), np.arange(40) % 2
+    with pytest.warns(ConvergenceWarning, match="no better than a constant"):
+        model = MultipleKernelClassifier(random_state=0).fit(X, y)
+    assert model.status_ is Status.NO_BETTER
+
+
 def test_kernels_beyond_single_precision():
     """Fourth powers of large numbers: another does the work."""
     model = MultipleKernelClassifier(kernels=[RBF(5e-19), Polynomial(4)], scale=False)

@@ -79,6 +79,11 @@ def _imbalanced():
     return Shape(Z, p, float(np.sort(p)[-3]))
 
 
+def _rare():
+    _, Z, p = _plain(n=2002)
+    return Shape(Z, p, float(np.sort(p)[-6]))
+
+
 def _repeated_rows():
     _, Z, p = _plain(n=20)
     return Shape(np.tile(Z, (10, 1)), np.tile(p, 10))
@@ -134,6 +139,7 @@ SHAPES = {
     "scale 1e9": _affine(0.0, 1e9),
     "mixed scales": _mixed,
     "1 : 1000": _imbalanced,
+    "5 of 2002": _rare,
     "repeated rows": _repeated_rows,
     "repeated columns": _repeated_columns,
     "constant columns": _constant_columns,
@@ -282,6 +288,55 @@ def test_what_is_said_of_a_stream_is_said_once_until_rows_have_doubled():
         assert model.status_ is Status.NO_BETTER
         said += [start + 100] * len(heard)
     assert said == [100, 200, 400, 800, 1600]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize("solver", ["fobos", "truncated_gradient", "rda", "adaptive_rda", "asgd"])
+def test_a_class_that_no_row_is_said_to_have(solver, loss):
+    """Ten rows of ten thousand that the scores tell, and the threshold does not."""
+    for seed in range(2):
+        _, Z, p = _plain(n=10_000, seed=seed)
+        rare = p > np.sort(p)[-11]
+        model = LinearClassifier(loss, solver=solver, random_state=seed)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            model.fit(Z, rare)
+        assert heard or np.any(model.predict(Z) & rare)
+
+
+def test_few_rare_rows_among_many_features_are_told_by_chance():
+    """Some direction of fifty tells any five rows: that nothing was learned is no failure."""
+    rng = np.random.default_rng(0)
+    X, rare = rng.normal(size=(1000, 50)), np.arange(1000) < 5
+    model = LinearClassifier("logistic", solver="newton")
+    assert quiet(model, X, rare) is Status.CONVERGED
+
+
+def test_a_stream_that_has_only_begun_is_held_against_the_constant():
+    _, Z, p = _plain(n=60, d=3)
+    codes = p > np.median(p)
+    for offset, useless in ((0.0, False), (1e6, True)):
+        for solver in ("asgd", "sgd", "fobos", "rda"):
+            model = LinearClassifier("logistic", solver=solver, random_state=0)
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                for start in range(0, 60, 10):
+                    part = slice(start, start + 10)
+                    model.partial_fit(offset + Z[part], codes[part], classes=[False, True])
+            assert (model.status_ is Status.NO_BETTER) == useless, (solver, offset)
+            assert len(heard) == 2 * useless, (solver, offset)  # at 20 rows and at 40
+
+
+def test_the_first_rows_of_a_stream_are_all_looked_at_again():
+    met = MetRows()
+    sizes = []
+    for start in range(0, 400, 10):
+        X = np.arange(start, start + 10.0)[:, None]
+        met.meet(as_rows(X), X[:, 0], None)
+        if met.is_due:
+            sizes.append((met.count, met.has_begun_only, met.taken().y.size))
+    assert sizes == [(20, True, 20), (40, True, 40), (80, True, 80), (100, False, 100),
+                     (200, False, 100), (400, False, 200)]  # fmt: skip
 
 
 def test_two_rows_have_a_single_feature_that_tells_them():

@@ -1,6 +1,7 @@
 """Exact kernel machines as estimators: LIBSVM's models, options, weights, files, ends."""
 
 import json
+import re
 import sys
 import warnings
 
@@ -12,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
+import thresher
 from thresher import (
     RBF,
     Linear,
@@ -28,7 +30,8 @@ from thresher import (
 from thresher._clock import ending
 from thresher.artifacts.onnx_graph import write_onnx
 from thresher.cli import main
-from thresher.solvers import Status
+from thresher.estimators import support_fit
+from thresher.solvers import Status, decomposition
 from thresher.training import Training, run
 
 RNG = np.random.default_rng(0)
@@ -320,6 +323,49 @@ def test_the_clock_ends_a_fit():
         model = SupportVectorClassifier(**CLOSE).fit(X[:300], Y[:300])
     assert model.status_ is Status.OUT_OF_TIME
     assert model.predict(X[:5]).shape == (5,)
+
+
+def test_rounding_that_hides_what_is_left_is_told_as_such(monkeypatch):
+    """Single precision knows no such tolerance: stalled, not too few steps."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    monkeypatch.setattr(decomposition, "_STALLED", 5)
+    monkeypatch.setattr(decomposition, "_ROUNDING", 1e-2)
+    with pytest.warns(ConvergenceWarning, match="rounding.*scale=True.*loosen tol"):
+        model = SupportVectorClassifier(C=1e6, tol=1e-12).fit(X, y)
+    assert model.status_ is Status.STALLED
+    assert model.violation_ > 1e-12
+
+
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_a_linear_kernel_that_creeps_names_the_linear_machine(task, monkeypatch):
+    """Labels by chance and a large C; the machine that is named has no worse an objective."""
+    monkeypatch.setattr(support_fit, "_MANY", 20)
+    rng = np.random.default_rng(0)
+    X, noise = rng.normal(size=(60, 3)), rng.normal(size=60)
+    y = (noise > 0).astype(int) if task == "classes" else noise
+    machine = SupportVectorClassifier if task == "classes" else SupportVectorRegressor
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        model = machine(C=1e4, kernel="linear", max_iter=60).fit(X, y)
+    words = [str(w.message) for w in heard if "linear kernel" in str(w.message)]
+    assert len(words) == 1
+    made = re.search(r"Linear\w+\(.*?alpha=[^)]*\)", words[0]).group()
+    linear = eval(made, {name: getattr(thresher, name) for name in thresher.__all__}).fit(X, y)
+
+    def objective(scores, coef):
+        if task == "classes":
+            misses = np.maximum(0.0, 1.0 - (2 * y - 1) * scores)
+        else:
+            misses = np.maximum(0.0, np.abs(y - scores) - model.epsilon_)
+        return 0.5 * float(np.sum(coef**2)) + 1e4 * float(misses.sum())
+
+    if task == "classes":
+        ours, theirs = model.decision_function(X), linear.decision_function(X)
+    else:
+        ours, theirs = model.predict(X), linear.predict(X)
+    weights = model.dual_coef_ @ model.support_vectors_
+    assert objective(theirs, linear.coef_) <= 1.001 * objective(ours, weights)
 
 
 def test_too_few_steps_are_told(capsys):

@@ -51,6 +51,7 @@ SEVERITY = [
     Status.INTERRUPTED,
     Status.OUT_OF_TIME,
     Status.MAX_ITER,
+    Status.STALLED,
     Status.AT_BOUND,
     Status.NO_BETTER,
     Status.ALL_ZERO,
@@ -426,8 +427,10 @@ class Learner(NestedParameters):
         if due:
             function = feed.folded(result.function)
             own = None if feed.offset else result.function
-            judges = met.taken()
-            met.status = self.judged(result.status, feed.stream, judges, function, feed.front, own)
+            begun, judges = met.has_begun_only, met.taken()
+            met.status = self.judged(
+                result.status, feed.stream, judges, function, feed.front, own, begun
+            )
             result = replace(result, status=met.status)
         self._keep([result], None, feed.front, feed.offset)
         if not due and result.status not in _FINAL:
@@ -467,12 +470,13 @@ class Learner(NestedParameters):
 
     def judged(
         self, status: Status, stream: Stream | Streams, judges: Chunk, function: Any, front: Front,
-        learned: Any = None,
+        learned: Any = None, begun: bool = False,
     ) -> Status:  # fmt: skip
         """The status, or what must be said of the function instead: no model is silently useless.
 
-        ``judges`` are raw rows.  Where the model is linear in them and ``learned`` is its function
-        in the solver's units, the penalty can be told too.
+        ``judges`` are raw rows, few of them if a stream has only ``begun``.  Where the model is
+        linear in them and ``learned`` is its function in the solver's units, the penalty can be
+        told too.
         """
         if status in _FINAL:
             return status
@@ -482,7 +486,7 @@ class Learner(NestedParameters):
             judges, function, weights = judges._replace(rows=rows), learned, learned.coef
         useless = is_no_better(
             stream.problem, judges, function, weights=weights, by_errors=not by_loss,
-            excused=self._asks_strength(),
+            excused=self._asks_strength(), begun=begun,
         )  # fmt: skip
         if useless:
             return Status.NO_BETTER

@@ -97,7 +97,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin,
 
     def judged(
         self, status: Status, stream: Stream | Streams, judges: Chunk, function: Any, front: Front,
-        learned: Any = None,
+        learned: Any = None, begun: bool = False,
     ) -> Status:  # fmt: skip
         """A penalty that leaves nothing of the centres says so; there is no target to judge by."""
         ends = status in (Status.CONVERGED, Status.COMPLETED)

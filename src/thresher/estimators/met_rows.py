@@ -1,10 +1,11 @@
 """Rows that a stream has lately met, a uniform sample, for what is said of a fit on its own rows.
 
 Who calls ``partial_fit`` never hands over all rows at once.  So the model is judged when
-``_FIRST`` rows have been met and whenever they have doubled, on a reservoir of those since the time
-before: a stream that changes is judged by what it is now, and one whose rows are sorted not by the
-last of them.  How many rows are passed over is drawn at once (Li, 1994, algorithm L): a row costs
-its copy if it is kept, and nothing otherwise.
+``_ENOUGH`` rows have been met and whenever they have doubled, on a reservoir of those since the
+time before: a stream that changes is judged by what it is now, and one whose rows are sorted not by
+the last of them.  Before, from ``_FIRST`` rows on, a stream has only begun: it is held against the
+constant alone, on all of its rows.  How many rows are passed over is drawn at once (Li, 1994,
+algorithm L): a row costs its copy if it is kept, and nothing otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from thresher.solvers import Chunk, Status, driver
 
 __all__ = ["MetRows"]
 
-_FIRST = 100  # fewer say little
+_FIRST, _ENOUGH = 20, 100  # fewer say nothing, and little
 _MOST, _MOST_ENTRIES = 1000, 1_000_000  # rows, and numbers in them, that are kept
 
 
@@ -45,7 +46,7 @@ class MetRows:
         size = targets.size if counted is None else counted.size
         if self.met == 0:
             per_row = max(rows.stored // max(rows.shape[0], 1), 1)
-            self.most = min(_MOST, max(_FIRST, _MOST_ENTRIES // per_row))
+            self.most = min(_MOST, max(_ENOUGH, _MOST_ENTRIES // per_row))
         while self.following < self.met + size:
             k = self.following - self.met
             i = k if counted is None else counted[k]
@@ -70,11 +71,19 @@ class MetRows:
         """Whether it is time to judge."""
         return self.count >= self.next
 
+    @property
+    def has_begun_only(self) -> bool:
+        """Whether so few rows have been met that more than the constant is not asked of it."""
+        return self.count < _ENOUGH
+
     def taken(self) -> Chunk:
-        """The sample; another one begins."""
+        """The sample; another one begins, once the stream has."""
         found, targets, weight = zip(*self.kept, strict=True)
         self.next = 2 * self.count
-        self._begin()
+        if self.has_begun_only:
+            self.next = min(self.next, _ENOUGH)
+        else:
+            self._begin()
         return driver.whole(as_rows(self._matrix(found)), np.array(targets), np.array(weight))
 
     def _matrix(self, found: Any) -> Any:

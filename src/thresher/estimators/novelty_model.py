@@ -366,7 +366,7 @@ class NoveltyModel(Classifier, MapModel, ExactFit):
 
     def judged(
         self, status: Status, stream: Stream | Streams, judges: Chunk, function: Any, front: Front,
-        learned: Any = None,
+        learned: Any = None, begun: bool = False,
     ) -> Status:  # fmt: skip
         """NO_BETTER for a model that tells no classes apart on its own rows."""
         if SEVERITY.index(status) >= SEVERITY.index(Status.INTERRUPTED):

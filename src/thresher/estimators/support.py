@@ -162,6 +162,9 @@ class SupportVectorClassifier(Classifier, SupportVectorModel):
         self.verbose = verbose
         self.callbacks = callbacks
 
+    def _linear(self, alpha: float) -> str:
+        return f"LinearClassifier('hinge', solver='smoothed_newton', alpha={alpha:.3g})"
+
     def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
         if self.nu is None:
             found = classification(solver, columns, part.y, part.weight, **how)
@@ -339,6 +342,10 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
         usual = 10.0 * (1.0 if self.loss == "least_squares" else unit)
         C = usual if self.C is None else float(self.C)
         return C, 1e-3 * unit if self.tol is None else float(self.tol)
+
+    def _linear(self, alpha: float) -> str:
+        loss = f"EpsilonInsensitive({self.epsilon_:.3g})"
+        return f"LinearRegressor({loss}, solver='smoothed_newton', alpha={alpha:.3g})"
 
     def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
         if self.nu is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -29,11 +30,13 @@ from thresher.solvers.duels import Duel, SmallDuels
 from thresher.solvers.machines import KernelDual
 
 __all__ = [
-    "Fitted", "Rows", "Unfinished", "Watch", "avoids_half_the_errors", "deviation", "duels",
-    "explains_half", "support_function", "together",
+    "Fitted", "Rows", "Unfinished", "Watch", "advised", "avoids_half_the_errors", "deviation",
+    "duels", "explains_half", "support_function", "together",
 ]  # fmt: skip
 
 _MOMENT = 1.0  # seconds between two lines of progress
+_NOTHING = 1e-3  # of a margin
+_MANY = 500  # steps after which another learner would have been better
 
 
 class Rows(NamedTuple):
@@ -97,10 +100,14 @@ def deviation(y: np.ndarray, weight: np.ndarray | None) -> float:
 
 
 def avoids_half_the_errors(y: np.ndarray, weight: np.ndarray, scores: np.ndarray) -> bool:
-    """Whether half of the errors of the most frequent class are not made."""
+    """Whether half of the errors of the most frequent class are not made.
+
+    Scores are in units of the margin: much smaller ones may be rounding, by which equal rows of
+    different targets differ.
+    """
     positive = y > 0.0
     usual = min(weight[positive].sum(), weight[~positive].sum())
-    return bool(weight[scores * y <= 0.0].sum() <= 0.5 * usual)
+    return bool(weight[scores * y <= _NOTHING].sum() <= 0.5 * usual)
 
 
 def explains_half(y: np.ndarray, weight: np.ndarray, scores: np.ndarray) -> bool:
@@ -231,6 +238,26 @@ class Watch:
             if any(answers):
                 self.stopped = Status.INTERRUPTED
             return self.stopped
+
+
+def advised(
+    monitor: Callable[[DualEvent], Status | None] | None, instead: str
+) -> Callable[[DualEvent], Status | None]:
+    """The monitor, which says once of a linear kernel what takes fewer steps.
+
+    Where many rows lie within the margin and C is large, pairs of variables creep.
+    """
+
+    def told(event: DualEvent) -> Status | None:
+        if event.steps == _MANY:
+            warnings.warn(
+                f"{_MANY} steps and not there yet: with a linear kernel, {instead} finds the same "
+                "machine in a time that hardly depends on C; a lower C or scale=True helps too",
+                stacklevel=2,
+            )
+        return None if monitor is None else monitor(event)
+
+    return told
 
 
 Learn = Callable[[Rows, int | None, KernelDual, ColumnCache | None], Fitted]

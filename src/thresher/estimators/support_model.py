@@ -12,10 +12,17 @@ from thresher.dimensions import Float
 from thresher.estimators.base import Learner
 from thresher.estimators.exact_model import INSTEAD, ExactModel
 from thresher.estimators.spaces import kernel_dimensions, term_dimensions
-from thresher.estimators.support_fit import Fitted, Watch, duels, support_function, together
+from thresher.estimators.support_fit import (
+    Fitted,
+    Watch,
+    advised,
+    duels,
+    support_function,
+    together,
+)
 from thresher.estimators.support_fit import Rows as KernelRows
 from thresher.estimators.views import view
-from thresher.kernels import Kernel
+from thresher.kernels import Kernel, Linear
 from thresher.kernels.width import GAMMA, resolve_kernel
 from thresher.registry import resolve
 from thresher.solvers import Status
@@ -93,9 +100,10 @@ class SupportVectorModel(ExactModel):
                 return self._least_squares(part, part.y[:, None])[0][0]
             columns = part.columns(solver.tol) if cache is None else cache.source
             start, own, steps = watch.standing(output, part.y.size * self.variables, own)
-            found = self._solve(
-                own, columns, part, start=start, monitor=watch.monitor(output, steps), cache=cache
-            )
+            monitor = watch.monitor(output, steps)
+            if isinstance(part.kernel, Linear) and self.nu is None:
+                monitor = advised(monitor, self._linear(1.0 / float(part.weight.sum())))
+            found = self._solve(own, columns, part, start=start, monitor=monitor, cache=cache)
             return found._replace(steps=found.steps + steps)
 
         if outputs > 1 and self.multiclass == "ovo":
@@ -107,6 +115,10 @@ class SupportVectorModel(ExactModel):
 
     def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
         """One problem; ``how`` has its start, its monitor and a cache of columns."""
+        raise NotImplementedError
+
+    def _linear(self, alpha: float) -> str:
+        """The linear machine that solves the same problem."""
         raise NotImplementedError
 
     def _numbers(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:

@@ -276,7 +276,7 @@ class MultiTaskModel(TaskFiles):
 
     def judged(
         self, status: Status, stream: Any, judges: Chunk, function: Any, front: Front,
-        learned: Any = None,
+        learned: Any = None, begun: bool = False,
     ) -> Status:  # fmt: skip
         """Or NO_BETTER, if the best constants of the tasks cost less on their own rows."""
         status = super().judged(status, stream, judges, function, front, learned)

@@ -25,7 +25,7 @@ from thresher.solvers.base import Near
 __all__ = ["Paths", "steps_along"]
 
 _MEMORY = 2.5e8  # bytes of solutions to start from
-_USABLE = (Status.CONVERGED, Status.MAX_ITER, Status.ALL_ZERO)
+_USABLE = (Status.CONVERGED, Status.MAX_ITER, Status.STALLED, Status.ALL_ZERO)
 
 
 class End(NamedTuple):

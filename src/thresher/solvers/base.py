@@ -52,6 +52,10 @@ class Status(enum.Enum):
     CONVERGED = "converged to the requested tolerance"
     COMPLETED = "completed the planned passes"
     MAX_ITER = "reached max_iter before the tolerance: raise max_iter or loosen tol"
+    STALLED = (
+        "stopped where rounding hides what is left to gain, before the tolerance: kernel values "
+        "are kept in single precision; scale the features (scale=True), lower C or loosen tol"
+    )
     EARLY_STOPPED = "stopped early: the held-out score no longer improved"
     INTERRUPTED = "stopped on request; the model is usable"
     OUT_OF_TIME = "the time was over before the passes were; the model is usable: raise the budget"
@@ -66,8 +70,9 @@ class Status(enum.Enum):
     )
     NO_BETTER = (
         "no better than a constant on its own training rows: scale the features (scale=True), use "
-        "another solver, allow more passes (max_iter), change alpha or the epsilon of the loss "
-        "(all targets may be within it), unless the features say nothing about the target"
+        "another solver, allow more passes (max_iter), weigh a rare class (class_weight), change "
+        "alpha or the epsilon of the loss (all targets may be within it), unless the features say "
+        "nothing about the target"
     )
     AT_BOUND = (
         "ended on the bound that the solver keeps its weights within, so that it has not "

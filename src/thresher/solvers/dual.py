@@ -184,7 +184,7 @@ def _run(
             return Status.MAX_ITER
         if solver.has_stalled:
             if refreshed:
-                return Status.MAX_ITER
+                return Status.STALLED
             solver.refresh()
             solver.has_stalled, refreshed = False, True
         solver.step()

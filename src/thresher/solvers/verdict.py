@@ -13,7 +13,13 @@ than half of what the single feature gains over the constant, or where there is 
 it is worse than the constant, it is called no better than a constant.  So is a model of targets
 that all lie within the flat bottom of the loss, where any constant is an optimum, and a classifier
 by its errors in place of losses; one that makes at most half of the errors of the most frequent
-class is not, however large its loss.
+class is not, however large its loss.  And so is a model whose threshold lies beyond nearly all rows
+of a rare class: another one on its own scores would spare half of the errors of the most frequent
+class, or more, and it spares less than half of those itself.  Chance does that too where features
+are many: what is spared must be worth more than d weights and a threshold, by the lengths of codes
+(Rissanen, 1978): with k rows of n in the rare class and e errors left,
+(k - e) log(n/k) > (d + 1)/2 log n.  Of a stream that has only begun nothing is said but that it is
+worse than the constant itself: few rows tell no more, and it has had few steps.
 
 Looked at are a thousand or two of many rows, with classes in equal parts and weighted back; where
 these are not all, the model must be worse by two standard errors.  That takes about a millisecond.
@@ -35,6 +41,7 @@ from thresher.solvers.stream import signs
 __all__ = ["is_no_better"]
 
 _MOST_SEEN, _MOST_ROWS, _FEWEST_ROWS, _MOST_ENTRIES = 100_000, 2_000, 1_000, 4_000_000
+_SUMS = 1e-9  # rounding of sums of weights
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -58,6 +65,7 @@ class _Line(NamedTuple):
 def is_no_better(
     problem: Problem, chunk: Chunk, function: Any, *,
     weights: np.ndarray | None = None, by_errors: bool = False, excused: bool = False,
+    begun: bool = False,
 ) -> bool:  # fmt: skip
     """Whether ``function``, of the rows of ``chunk``, is no better than a constant.
 
@@ -74,6 +82,8 @@ def is_no_better(
         The loss of scores of classes says nothing: count errors.
     excused : bool, default=False
         The strength of the penalty was asked for: it may be what keeps a model near a constant.
+    begun : bool, default=False
+        It has seen few rows, of those that are to come.
     """
     if not chunk.order.size or problem.has_tasks:
         return False
@@ -85,10 +95,18 @@ def is_no_better(
             return not classes and _misses_equal_targets(problem, sample, scores[:, 0])
         if classes and _errors(sample, scores) <= 0.5 * _usual_errors(sample):
             return False
+        if begun and (classes or excused):
+            return not excused and _errors(sample, scores) >= _usual_errors(sample) - _SUMS
         lines = [_best_line(problem, sample, y) for y in _targets(problem, sample)]
+        if begun:
+            lines = [line._replace(z=np.zeros(line.z.size)) for line in lines]
         if classes and by_errors:
             return _errs_too_often(sample, scores, lines, True)
         if classes and not excused and _errs_too_often(sample, scores, lines, False):
+            return True
+        if problem.outputs == 1 and classes and not excused and _hides_a_class(
+            sample, scores[:, 0], problem.n_features, chunk.order.size
+        ):  # fmt: skip
             return True
         return _costs_too_much(problem, sample, scores, lines, weights, excused)
 
@@ -109,8 +127,25 @@ def _errs_too_often(
     single = _errors(sample, np.stack([k.constant + k.z for k in lines], axis=1))
     chance = 3.0 * math.sqrt(usual / sample.y.size)
     gain = usual - single if usual - single > chance else 0.0
-    rounding = 1e-9  # of sums of weights
-    return wrong >= usual - 0.5 * gain - rounding and (must_gain or gain > 0.0)
+    return wrong >= usual - 0.5 * gain - _SUMS and (must_gain or gain > 0.0)
+
+
+def _hides_a_class(sample: _Sample, p: np.ndarray, features: int, rows: int) -> bool:
+    """Whether it hardly errs less than the most frequent class, though its scores tell them."""
+    usual = _usual_errors(sample)
+    if not np.all(np.isfinite(p)):
+        return False
+    positive = sample.y > 0.0
+    order = np.argsort(p, kind="stable")
+    changes = np.where(positive, sample.weight, -sample.weight)[order]
+    # Errors of the threshold below all rows, and then above each of them.
+    wrong = np.concatenate([[0.0], np.cumsum(changes)]) + sample.weight[~positive].sum()
+    between = np.concatenate([[True], np.diff(p[order]) > 0.0, [True]])
+    spared = 1.0 - wrong[between].min() / usual
+    rare = min(np.count_nonzero(positive), np.count_nonzero(~positive))
+    gain = spared * rare * -math.log(usual)
+    own = 1.0 - _errors(sample, p[:, None]) / usual
+    return spared >= 0.5 and own < 0.5 * spared and gain > 0.5 * (features + 1) * math.log(rows)
 
 
 def _costs_too_much(
