@@ -141,6 +141,11 @@ def test_builders():
             edge_groups(wrong, 3)
     with pytest.raises(ValueError, match="degree"):
         powers([[1.0]], 0)
+    with pytest.raises(ValueError, match=r"column 1 of dummies has shape \(2,\), not \(3,\)"):
+        dummies(["u", "v", "u"], [1, 2])
+    for lost in (None, float("nan")):
+        with pytest.raises(ValueError, match="column 0 of dummies has no category in row 1"):
+            dummies(["u", lost, "u"])
 
 
 def test_lp_measures_sparsity():
@@ -149,6 +154,8 @@ def test_lp_measures_sparsity():
     assert lp_value(w, 0.5, GroupL2([0, 1, 0, 1])) == pytest.approx(17.0**0.25)
     with pytest.raises(ValueError, match="p must be"):
         lp_value(w, -1.0)
+    with pytest.raises(ValueError, match="groups of 3 features, for 4 weights"):
+        lp_value(w, 0.5, GroupL2([0, 1, 0]))
 
 
 # ---------------------------------------------------------------- against a conic solver
@@ -315,7 +322,7 @@ def test_groups_that_do_not_fit_the_data_fail_before_any_work():
         LinearRegressor(penalty=GroupL2([[0, 1, 2], [3, 4, 5, 6]])).fit(X, y)
     with pytest.raises(ValueError, match="3 labels of groups, but the data has 8"):
         LinearRegressor(penalty=GroupL2([0, 1, 1], 0.1)).fit(X, y)
-    with pytest.raises(ValueError, match="Pegasos needs a penalty that offers"):
+    with pytest.raises(ValueError, match=r"Pegasos does not take GroupL2, .* these do: prox"):
         LinearClassifier(penalty=GroupL2(np.arange(8) // 2, 0.1), solver="pegasos").fit(X, y > 0)
 
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from conftest import batches, chunk_of, feed, make_data, soft, visits
 from thresher import LinearClassifier, load_model, train
 from thresher._rows import as_rows
-from thresher.losses import LeastSquares, Logistic
+from thresher.losses import LeastSquares, Logistic, SquaredHinge
 from thresher.penalties import L1, GroupL2, SparseGroupL2, evaluate
 from thresher.schedules import InverseRoot
 from thresher.solvers import FOBOS, RDA, AdaptiveRDA, Problem, ProximalNewton, driver
@@ -154,6 +154,29 @@ def test_newton_ends_at_the_optimum(penalty, loss, layout, solver):
     assert abs(slopes.mean()) < 1e-6
     assert optimality(penalty, X.T @ slopes / 200, result.state.w) < 1e-5
     assert np.count_nonzero(result.coef) > 0
+
+
+@pytest.mark.parametrize("name", ["group", "elastic", "shared"])
+@pytest.mark.parametrize("solver", [ProximalNewton(), ProximalNewton(1, 1)])
+def test_features_of_a_group_may_have_any_units(name, solver):
+    """Steps along the slopes of a group crept: after hundreds the objective was .3 % too high."""
+    X, y = make_data()
+    X, penalty = X * np.geomspace(0.01, 100.0, 12), replace(PENALTIES[name], strength=0.01)
+    problem, chunk = Problem(SquaredHinge(), penalty, 12, tol=1e-14), chunk_of(X, y, "dense")
+    result = driver.learn(solver, problem, chunk, driver.Plan(50))
+    assert result.status.name == "CONVERGED"
+    slack = np.maximum(1.0 - y * (X @ result.coef + result.intercept), 0.0)
+    gradient, used = -2.0 * X.T @ (y * slack) / y.size, 0
+    for g, (a, b) in enumerate(zip(penalty.pointers[:-1], penalty.pointers[1:], strict=True)):
+        slope, w = gradient[penalty.order[a:b]], result.state.w[a:b]
+        length = np.linalg.norm(w)
+        used += length > 0.0
+        if length > 0.0:
+            held = penalty.weight(g) * w / length + penalty.ridge * w
+            assert_allclose(slope, -held, atol=1e-5)
+        else:
+            assert np.linalg.norm(slope) <= penalty.weight(g) + 1e-6
+    assert used
 
 
 def test_newton_starts_from_a_neighbour():

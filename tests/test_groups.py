@@ -362,9 +362,13 @@ def test_solvers_take_groups_or_say_what_is_missing(name):
     if name in TAKES:
         check_compatible(solver, problem)
         return
-    usual = r"needs a penalty that offers .*, which GroupL2 does not; these do: .*l2"
-    with pytest.raises(ValueError, match=rf"{usual}|bring their own penalty"):
+    usual = r"does not take GroupL2, a penalty over groups; these do: (.*)"
+    with pytest.raises(ValueError, match=rf"{usual}|bring their own penalty") as raised:
         check_compatible(solver, problem)
+    named = str(raised.value).partition("these do: ")[2]
+    assert set(named.split(", ")) <= TAKES | {""}
+    for other in filter(None, named.split(", ")):
+        check_compatible(READY[other], problem)
 
 
 def test_the_number_of_labels_must_be_that_of_the_features():

@@ -195,7 +195,7 @@ def test_estimators_learn_with_it():
     assert stream.score(X, Y[:, 1], task=Y[:, 0].astype(int)) > 0.3
 
 
-def test_a_file_is_learned_in_memory_and_as_a_stream(tmp_path):
+def file_of(tmp_path):
     X, Y = targets_of("pairs", LeastSquares())
     lines = [
         ",".join([f"t{int(task)}", *(f"{v:.6f}" for v in x), f"{y:.6f}"])
@@ -203,6 +203,30 @@ def test_a_file_is_learned_in_memory_and_as_a_stream(tmp_path):
     ]
     path = tmp_path / "rows.csv"
     path.write_text("\n".join([",".join(["who", *(f"x{j}" for j in EACH), "y"]), *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("after", [1, 2, 4])
+def test_an_interrupted_stream_goes_on_in_either_phase(after, tmp_path):
+    """Checkpoints of the second phase were refused: their tables lay column by column."""
+    path, passes = file_of(tmp_path), 0
+
+    def stop():
+        nonlocal passes
+        passes += 1
+        return passes == after
+
+    params = {"solver": "rda_plus", "alpha": 0.1, "scale": False, "tol": 1e-12}
+    about = {"target": "y", "task_column": "who", "params": params, "passes": 6, "memory": 1}
+    once = train(path, **about)
+    about |= {"checkpoint": "1", "model": tmp_path / "m.thresher"}
+    assert train(path, stop=stop, **about).training["status"] == "INTERRUPTED"
+    went_on = train(path, resume=True, **about)
+    np.testing.assert_array_equal(went_on.function.coef, once.function.coef)
+
+
+def test_a_file_is_learned_in_memory_and_as_a_stream(tmp_path):
+    path = file_of(tmp_path)
     params = {"solver": "rda_plus", "alpha": 0.1, "balance": "rows", "scale": False}
     options = {"target": "y", "task_column": "who", "holdout": 0.0}
     whole = train(path, params=params, **options)

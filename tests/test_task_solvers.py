@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.linear_model import Lasso, MultiTaskElasticNet, MultiTaskLasso
 
 from thresher._rows import as_rows
-from thresher.losses import Hinge, LeastSquares, Logistic
+from thresher.losses import Hinge, LeastSquares, Logistic, SquaredHinge
 from thresher.penalties import L1, L2, Box, ElasticNet, GroupL2, SparseGroupL2
 from thresher.solvers import RDA, Problem, ProximalNewton, driver
 from thresher.solvers._task_descent import descend_by_lines, descend_by_matrix
@@ -265,6 +265,56 @@ def test_logistic_optimum_has_no_slope(name):
         full = g + rows[j] * w / np.linalg.norm(w) + entries[j] * np.sign(w)
         np.testing.assert_allclose(full[here], 0.0, atol=1e-6)
         assert np.all(np.abs(g[~here]) <= entries[j] + 1e-6)
+
+
+def test_a_weight_that_no_row_of_its_task_bends_for_goes_to_zero():
+    """Beyond the margin of a squared hinge nothing but the penalty speaks; weights stayed there."""
+    rng = np.random.default_rng(2)
+    n, d, tasks, strength = 400, 20, 30, 0.0224
+    X = rng.normal(size=(n, d)) * (rng.uniform(size=(n, d)) < 0.3)
+    W = rng.normal(size=(d, tasks)) * (rng.uniform(size=(d, 1)) < 0.4)
+    task = np.resize(np.arange(tasks), n)
+    label = np.where(np.einsum("ij,ji->i", X, W[:, task]) + rng.normal(size=n) > 0.0, 1.0, -1.0)
+    label[:tasks], label[tasks : 2 * tasks] = 1.0, -1.0
+    targets = np.column_stack([task, label])
+    whole = Problem(
+        SquaredHinge(), L1(strength), d, outputs=tasks, targets="pairs", tol=1e-13,
+    )  # fmt: skip
+    whole = replace(whole, task_weight=even_weights(whole, targets, None))
+    found = optimum(whole, sparse.csr_array(X), targets)
+    slack = np.maximum(1.0 - label * (np.einsum("ij,ij->i", X, found.coef[task])
+                                      + found.intercept[task]), 0.0)  # fmt: skip
+    slopes = -2.0 * label * slack / np.bincount(task)[task]
+    G = np.zeros((tasks, d))
+    np.add.at(G, task, slopes[:, None] * X)
+    used = found.coef != 0.0
+    assert 0 < used.sum() < used.size
+    np.testing.assert_allclose(G[used], -strength * np.sign(found.coef[used]), atol=1e-6)
+    assert np.abs(G[~used]).max() <= strength + 1e-6
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sparse.csr_array])
+@pytest.mark.parametrize("strength", [0.5, 0.05])
+def test_lines_of_few_of_many_features_are_enough(layout, strength):
+    """Features of a working set that stay out have no line of the matrix of all features."""
+    rng = np.random.default_rng(0)
+    n, d, tasks = 300, 240, 3
+    X = rng.normal(size=(n, d)) * (rng.uniform(size=(n, d)) < 0.5) + 1.0
+    W = np.zeros((d, tasks))
+    W[rng.choice(d, 10, replace=False)] = rng.normal(size=(10, tasks))
+    Y = X @ W + rng.normal(size=(n, tasks))
+    peer = MultiTaskLasso(strength, tol=1e-12, max_iter=100_000).fit(X, Y)
+    task = Problem(
+        LeastSquares(), GroupL2(np.arange(d), strength, shared=True), d, outputs=tasks,
+        targets="matrix", tol=1e-13,
+    )  # fmt: skip
+    found = optimum(task, layout(X), Y, first=8)
+    np.testing.assert_allclose(found.coef, peer.coef_, atol=1e-6)
+    np.testing.assert_allclose(found.intercept, peer.intercept_, atol=1e-5)
+    chunk, solver = driver.whole(as_rows(layout(X)), Y), ProximalNewton(8)
+    state = solver.update(task, solver.init(task, chunk), chunk)
+    assert 0 < state.gram.members.size <= 8
+    assert np.any(state.w, axis=1).sum() == state.gram.members.size
 
 
 def test_strength_that_leaves_nothing():

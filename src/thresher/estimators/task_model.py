@@ -237,17 +237,19 @@ class MultiTaskModel(TaskFiles):
     def _task_penalty(self, draft: Problem, chunk: Chunk) -> Penalty:
         """With its strength: given, or a hundredth of what would leave nothing."""
         term = resolve(self.penalty, Penalty, "penalty")
-        if "grouped" in term.traits:
+        strength = None if isinstance(self.penalty, str) else getattr(term, "strength", 1.0)
+        has_field, alpha = "strength" in term.get_params(), self.alpha
+        if strength is not None:
+            term = term if alpha is None else strengthened(term, alpha)
+        elif alpha is not None and has_field:
+            term = replace(term, strength=alpha)
+        if "grouped" in term.traits:  # last, since it lays the groups out
             term = replace(term, shared=True).bound(self._features(draft.n_features))
-        by_name = isinstance(self.penalty, str)
-        strength = getattr(term, "strength", 1.0)
-        if not by_name and strength is not None:
-            return term if self.alpha is None else strengthened(term, self.alpha)
-        alpha = self.alpha
-        if alpha is None:
+        if strength is None and alpha is None and has_field:
             found = replace(draft, penalty=term)
             alpha = _SHARE * term.emptying(task_gradient_at_zero(found, chunk))
-        return replace(term, strength=alpha) if "strength" in term.get_params() else term
+            term = replace(term, strength=alpha)
+        return term
 
     def _default_penalty(self) -> str:
         return "group"

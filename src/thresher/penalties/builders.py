@@ -65,8 +65,17 @@ def dummies(*columns: Any) -> tuple[np.ndarray, np.ndarray]:
     if not columns:
         raise ValueError("dummies needs a column at least")
     parts = []
-    for column in columns:
-        values = np.asarray(column)
+    for place, column in enumerate(columns):
+        values, given = np.asarray(column), np.asarray(column, dtype=object)
+        if values.ndim != 1 or len(values) != len(columns[0]):
+            raise ValueError(
+                f"column {place} of dummies has shape {values.shape}, not ({len(columns[0])},)"
+            )
+        lost = [row for row, v in enumerate(given.tolist()) if v is None or v != v]
+        if lost:
+            raise ValueError(f"column {place} of dummies has no category in row {lost[0]}")
+        if values.dtype.kind == "O":
+            values = values.astype(str)
         parts.append((values[:, None] == np.unique(values)).astype(np.float64))
     groups = np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])
     return np.hstack(parts), groups

@@ -10,7 +10,7 @@ import numpy as np
 
 from thresher.dimensions import Float
 from thresher.penalties.base import RowLevels, check_strength, sign
-from thresher.penalties.blocks import GroupPenalty, block_norm, block_weights
+from thresher.penalties.blocks import GroupPenalty, block_norm
 
 __all__ = ["GroupL2", "SparseGroupL2", "lp_value"]
 
@@ -81,8 +81,9 @@ class _Weighted(GroupPenalty):
         """With every feature a group by itself, shared by all outputs."""
         if not self.is_bound or self.overlaps or self.n_groups != n_features:
             return None
-        rows, entries = block_weights(self)[self.groups], self._entry_levels()[self.groups]
-        return RowLevels(rows, entries, self.ridge)
+        # Not by ``block_weights``: to compile for a new penalty takes longer than a small fit.
+        norms = self.strength * (1.0 - self.elastic) * self.factors
+        return RowLevels(norms[self.groups], self._entry_levels()[self.groups], self.ridge)
 
     def _entry_levels(self) -> np.ndarray:
         return np.zeros(self.n_groups)
@@ -273,5 +274,10 @@ def lp_value(w: Any, p: float, penalty: GroupPenalty | None = None) -> float:
     if penalty is not None:
         if penalty.overlaps:
             raise ValueError("the groups share features: their norms are not those of the weights")
+        size = penalty.starts.size - 1
+        if size != lengths.size:
+            raise ValueError(
+                f"the penalty has groups of {size} features, for {lengths.size} weights"
+            )
         lengths = np.sqrt(np.bincount(penalty.groups, lengths**2, penalty.n_groups))
     return float(np.count_nonzero(lengths) if p == 0.0 else np.sum(lengths**p))

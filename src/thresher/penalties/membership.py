@@ -97,12 +97,18 @@ def _by_labels(groups: Any, owner: str) -> Membership:
         raise ValueError(f"{owner}: groups must be labels, got NaN or infinity")
     if labels.dtype.kind not in "biufU":
         labels = labels.astype(str)
+    if _are_numbers(labels):
+        return Membership(labels, None, None)
     distinct, codes = np.unique(labels, return_inverse=True)
     names = tuple(distinct.tolist()) if distinct.dtype.kind == "U" else None
-    whole = labels.dtype == np.int64 and labels.flags.c_contiguous
-    if not (whole and np.array_equal(codes, labels)):
-        labels = np.ascontiguousarray(codes, dtype=np.int64)
-    return Membership(labels, None, names)
+    return Membership(np.ascontiguousarray(codes, dtype=np.int64), None, names)
+
+
+def _are_numbers(labels: np.ndarray) -> bool:
+    """Whether they are 0, 1, ... with none left out, as a penalty keeps them: no need to sort."""
+    if labels.dtype != np.int64 or not labels.flags.c_contiguous:
+        return False
+    return 0 <= labels.min() <= labels.max() < labels.size and bool(np.all(np.bincount(labels)))
 
 
 def _by_text(text: str, features: Features, owner: str) -> Membership:

@@ -4,9 +4,9 @@ What is left to minimise (``_working_set.py``) is
 
 .. math:: g_m\cdot\delta + \tfrac12\,\delta' S\,\delta + \sum_g \psi_g(v_g + \delta_g).
 
-A visit of a group takes proximal gradient steps on its own block of S, whose largest eigenvalue
-bounds them, until the group has settled; then the slopes of all others hear of its move.  Small
-working sets have S formed, large ones go through copies of their columns, sparse or dense.
+A visit of a group (``_block_visits.py``) minimises over it, and then the slopes of all others hear
+of its move.  Small working sets have S formed, large ones go through copies of their columns,
+sparse (one proximal gradient step a visit) or dense.
 
 Coordinates are copies of features: two groups that share a feature share its line of S.
 """
@@ -19,6 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from thresher.solvers._block_visits import (
+    EXACT,
+    axes_of,
+    largest_eigenvalue,
+    minimise,
+    norms_of,
+    settle,
+)
 from thresher.solvers._dense_columns import dense_columns, dot
 from thresher.solvers._sweeps import SWEEPS, after_sweep, sweeps_of
 from thresher.solvers._working_set import Model, columns_of, is_dense, matrix_of
@@ -26,8 +34,6 @@ from thresher.solvers.base import Chunk, Problem
 
 __all__ = ["Blocks", "blocks_by_columns", "blocks_by_matrix", "descend_blocks", "widest"]
 
-_WITHIN = 20  # steps within a group before the others are told
-_EXACT = 64  # features of a group up to which its largest eigenvalue is worked out
 _POWERS, _SAFE = 20, 1.1
 _ENOUGH = 1e-4  # of the way come: moves below it end the sweeps
 
@@ -51,57 +57,12 @@ class Blocks(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _largest_eigenvalue(own):
-    """Of a small symmetric matrix, or a bound of it."""
-    size = own.shape[0]
-    if size == 1:
-        return own[0, 0]
-    if size <= _EXACT:
-        return np.linalg.eigvalsh(own)[size - 1]
-    most, total = 0.0, 0.0
-    for a in range(size):
-        line = 0.0
-        for b in range(size):
-            line += abs(own[a, b])
-            total += own[a, b] * own[a, b]
-        most = max(most, line)
-    return min(most, math.sqrt(total))
-
-
-@njit(cache=True, nogil=True)
 def widest(bounds):
     """The size of the largest group."""
     most = 0
     for g in range(bounds.size - 1):
         most = max(most, bounds[g + 1] - bounds[g])
     return most
-
-
-@njit(cache=True, nogil=True)
-def _settle(own, bound, penalty, group, point, slope, rounds, trial):
-    """Minimise over one group; ``slope`` and ``point`` move along.  The first move, squared."""
-    first, size = 0.0, point.size
-    for turn in range(rounds):
-        for k in range(size):
-            trial[k] = point[k] - slope[k] / bound
-        penalty.prox_block(trial[:size], 1.0 / bound, group, trial[:size])
-        change = 0.0
-        for k in range(size):
-            trial[k] -= point[k]
-            change += trial[k] * trial[k]
-        if change == 0.0:
-            break
-        for a in range(size):
-            move = trial[a]
-            if move != 0.0:
-                point[a] += move
-                for b in range(size):
-                    slope[b] += move * own[a, b]
-        if turn == 0:
-            first = change
-        if size == 1 or change <= 1e-8 * first:
-            break
-    return first
 
 
 @njit(cache=True, nogil=True)
@@ -123,40 +84,56 @@ def blocks_by_matrix(
     sample: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
     """Where the model is smallest, by S of a ``sample`` of the rows; the copies' weights there."""
-    S = matrix_of(problem, chunk, p, model, sample)
-    return descend_blocks(S, model.gradient, *blocks, problem.penalty, v)
+    S, penalty = matrix_of(problem, chunk, p, model, sample), problem.penalty
+    return descend_blocks(S, model.gradient, *blocks, penalty, norms_of(penalty, blocks.groups), v)
 
 
 @njit(cache=True, nogil=True)
-def descend_blocks(S, gradient, groups, bounds, at, penalty, v):
+def descend_blocks(S, gradient, groups, bounds, at, penalty, norms, v):
     """Block descent from v with S at hand; the copies' weights at the minimum."""
     target, size = v.copy(), S.shape[0]
+    weights, ridge = norms
+    curves, rest = np.empty(v.size), np.empty((3, widest(bounds)))
+    axes = np.empty(np.sum(np.diff(bounds) ** 2) if weights.size else 0)
     product, room = np.zeros(size), widest(bounds)
     before, slope, trial = np.empty(room), np.empty(room), np.empty(room)
     limits = np.empty(groups.size)
     own = np.empty((room, room))
     awake, everyone = np.ones(groups.size, np.bool_), True
     for sweep in range(SWEEPS):
-        largest, scale = 0.0, 0.0
+        largest, scale, spot = 0.0, 0.0, 0
         for g in range(groups.size):
-            if not (everyone or awake[g]):
-                continue
             start, stop = bounds[g], bounds[g + 1]
             width = stop - start
+            exact = weights.size > 0 and 1 < width <= EXACT
+            frame = axes[spot : spot + width * width if exact else spot]
+            spot += frame.size
+            if not (everyone or awake[g]):
+                continue
             point = target[start:stop]
             for a in range(width):
                 slope[a] = gradient[at[start + a]] + product[at[start + a]]
                 before[a] = point[a]
-            for a in range(width):
-                line = S[at[start + a]]
-                for b in range(width):
-                    own[a, b] = line[at[start + b]]
             block = own[:width, :width]
-            if sweep == 0:
-                limits[g] = _largest_eigenvalue(np.ascontiguousarray(block))
+            if sweep == 0 or not exact:
+                for a in range(width):
+                    line = S[at[start + a]]
+                    for b in range(width):
+                        block[a, b] = line[at[start + b]]
+            if sweep == 0 and exact:
+                square = frame.reshape(width, width)
+                square[:] = block
+                axes_of(square, S.itemsize == 4, curves[start:stop])
+                limits[g] = curves[stop - 1]
+            elif sweep == 0:
+                limits[g] = largest_eigenvalue(np.ascontiguousarray(block))
             if limits[g] <= 0.0:
                 continue
-            _settle(block, limits[g], penalty, groups[g], point, slope[:width], _WITHIN, trial)
+            if exact:
+                square, long = frame.reshape(width, width), curves[start:stop]
+                minimise(square, long, weights[g], ridge, point, slope[:width], rest)
+            else:
+                settle(block, limits[g], penalty, groups[g], point, slope[:width], trial)
             for a in range(width):
                 move = point[a] - before[a]
                 if move != 0.0:
@@ -183,7 +160,8 @@ def blocks_by_columns(
     penalty: Any = problem.penalty
     if is_dense(chunk.rows):
         lines = dense_columns(problem, chunk, p, model)
-        _descend_dense(lines, model.gradient, *blocks, penalty, v, sweeps, target)
+        norms = norms_of(penalty, blocks.groups)
+        _descend_dense(lines, model.gradient, *blocks, penalty, norms, v, sweeps, target)
         return target
     columns = columns_of(problem, chunk, p, model)
     _descend_sparse(
@@ -194,8 +172,10 @@ def blocks_by_columns(
 
 
 @njit(cache=True, nogil=True)
-def _descend_dense(lines, gradient, groups, bounds, at, penalty, v, sweeps, target):
+def _descend_dense(lines, gradient, groups, bounds, at, penalty, norms, v, sweeps, target):
     """Through lines z_a with S = Z Z'; q is the sum of delta_a times line a."""
+    weights, ridge = norms
+    curves, rest = np.empty(v.size), np.empty((3, widest(bounds)))
     q = np.zeros(lines.shape[1])
     room = widest(bounds)
     before, slope, trial = np.empty(room), np.empty(room), np.empty(room)
@@ -207,6 +187,7 @@ def _descend_dense(lines, gradient, groups, bounds, at, penalty, v, sweeps, targ
         for g in range(groups.size):
             start, stop = bounds[g], bounds[g + 1]
             width = stop - start
+            exact = weights.size > 0 and 1 < width <= EXACT
             block = squares[spot : spot + width * width].reshape(width, width)
             spot += width * width
             if not (everyone or awake[g]):
@@ -216,14 +197,20 @@ def _descend_dense(lines, gradient, groups, bounds, at, penalty, v, sweeps, targ
                     for b in range(a + 1):
                         block[a, b] = dot(lines[at[start + a]], lines[at[start + b]])
                         block[b, a] = block[a, b]
-                limits[g] = _largest_eigenvalue(block)
+                if exact:
+                    axes_of(block, lines.itemsize == 4, curves[start:stop])
+                limits[g] = curves[stop - 1] if exact else largest_eigenvalue(block)
             if limits[g] <= 0.0:
                 continue
             point = target[start:stop]
             for a in range(width):
                 slope[a] = gradient[at[start + a]] + dot(lines[at[start + a]], q)
                 before[a] = point[a]
-            _settle(block, limits[g], penalty, groups[g], point, slope[:width], _WITHIN, trial)
+            if exact:
+                own = curves[start:stop]
+                minimise(block, own, weights[g], ridge, point, slope[:width], rest)
+            else:
+                settle(block, limits[g], penalty, groups[g], point, slope[:width], trial)
             for a in range(width):
                 move = point[a] - before[a]
                 if move != 0.0:

@@ -187,15 +187,15 @@ def _searched(
     """As far towards ``end`` as the objective falls as promised; None where it never does."""
     away = end - point.w
     along = predicted(view, away, bias)
-    before = evaluate(problem.penalty, point.w)
-    promised = float(gradient[:-1] @ away + gradient[-1] * bias)
-    promised += evaluate(problem.penalty, end) - before
+    before, after = evaluate(problem.penalty, point.w), evaluate(problem.penalty, end)
+    promised = float(gradient[:-1] @ away + gradient[-1] * bias) + after - before
     t = 1.0
     while promised <= 0.0 and t > shortest:
         # Between the ends, whatever the rounding: a penalty may be infinite beyond them.
         w = end if t == 1.0 else np.clip(point.w + t * away, *np.sort([point.w, end], axis=0))
         loss = _mean_loss(problem, view.chunk, point.p, along, t)
-        gain = loss - point.loss + evaluate(problem.penalty, w) - before
+        own = after if w is end else evaluate(problem.penalty, w)
+        gain = loss - point.loss + own - before
         if gain <= 1e-3 * t * promised + 1e-14 * point.loss:
             return Point(w + 0.0, point.bias + t * bias, point.p + t * along, loss)
         t *= 0.5
@@ -295,6 +295,8 @@ def _on_some_rows(
     """
     size = chunk.order.size // _PART
     abound = size >= max(_LEAST, 4 * int(np.count_nonzero(inside)))
+    if not abound and start.bias == start.origin and not np.any(start.w):
+        return start, inside  # nothing to compare
     size = min(chunk.order.size, max(size, _LEAST))
     some = View.whole(_drawn(chunk, size, problem.seed, 13), units.members)
     point = Point.at(problem, some, *start[:2])

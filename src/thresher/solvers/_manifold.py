@@ -75,12 +75,16 @@ class Units(NamedTuple):
         """Units with a marked coordinate, as a mask."""
         if marked.ndim == 2:
             marked = np.any(marked, axis=1)
+        if not self.grouped:
+            return marked
         if self.are_single and self.order.size:
             return marked[self.order]
         return np.logical_or.reduceat(marked[self.order], self.pointers[:-1])
 
     def coordinates(self, units: np.ndarray) -> np.ndarray:
         """The coordinates of some units, given by their numbers, unit by unit."""
+        if not self.grouped:
+            return units
         if self.are_single:
             return self.order[units]
         parts = [self.order[self.pointers[u] : self.pointers[u + 1]] for u in units]

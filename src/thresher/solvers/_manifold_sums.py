@@ -17,6 +17,7 @@ import numpy as np
 
 from thresher.penalties import evaluate
 from thresher.solvers._block_descent import descend_blocks
+from thresher.solvers._block_visits import norms_of
 from thresher.solvers._manifold import Units, distance, strongest, tempted
 from thresher.solvers._system import whole_hessian
 from thresher.solvers._task_sums import added_of_tasks, target_of_tasks
@@ -152,7 +153,8 @@ def _target(problem: Problem, units: Units, s: ManifoldSums, gradient: np.ndarra
     )
     w = s.point[mine]
     if units.grouped:
-        target = descend_blocks(S, g, chosen, units.starts(chosen), at, problem.penalty, w)
+        norms = norms_of(problem.penalty, chosen)
+        target = descend_blocks(S, g, chosen, units.starts(chosen), at, problem.penalty, norms, w)
     else:
         target = w.copy()
         descend_matrix(S, g, w, mine, problem.penalty, target)

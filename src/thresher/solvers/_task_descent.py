@@ -28,7 +28,7 @@ from numba import njit
 
 __all__ = [
     "column_sums", "descend_by_columns", "descend_by_lines", "descend_by_matrices",
-    "descend_by_matrix", "move_rows",
+    "descend_by_matrix", "move_rows", "solve_row",
 ]  # fmt: skip
 
 _NEWTON = 50
@@ -37,7 +37,7 @@ _BLOCK, _FEW_MOVED = 32, 6  # features that others are told of together, by a ma
 
 
 @njit(cache=True, nogil=True)
-def _solve_row(c, h, by_row, by_entry, ridge, w):
+def solve_row(c, h, by_row, by_entry, ridge, w):
     """Minimise over a row; c = h w - g goes in, the new weights are written to w."""
     square = 0.0
     for q in range(c.size):
@@ -67,7 +67,10 @@ def _solve_row(c, h, by_row, by_entry, ridge, w):
         pull = by_row / nu if nu > 0.0 else math.inf
     for q in range(c.size):
         level = h[q] + ridge + pull
-        w[q] = c[q] / level if level > 0.0 else w[q]
+        if level > 0.0:
+            w[q] = c[q] / level
+        elif c[q] == 0.0 and by_entry > 0.0:  # no row bends: the penalty alone speaks
+            w[q] = 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -181,7 +184,7 @@ def descend_by_matrices(S, slopes, by_row, by_entry, ridge, W, sweeps, share):
                 h[q] = S[q, a, a]
                 c[q] = h[q] * W[a, q] - slopes[q, a]
                 new[q] = W[a, q]
-            _solve_row(c, h, by_row[a], by_entry[a], ridge, new)
+            solve_row(c, h, by_row[a], by_entry[a], ridge, new)
             awake[a] = False
             for q in range(tasks):
                 move = new[q] - W[a, q]
@@ -312,7 +315,7 @@ def descend_by_columns(
                 at = base[i]
                 for s in range(width):
                     c[at + s] -= x * curvatures[i, s] * moved[i, s]
-            _solve_row(c, diagonal[a], by_row[a], by_entry[a], ridge, new)
+            solve_row(c, diagonal[a], by_row[a], by_entry[a], ridge, new)
             change, alive = 0.0, False
             for q in range(tasks):
                 new[q] -= W[a, q]

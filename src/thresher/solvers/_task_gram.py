@@ -6,8 +6,9 @@ With targets for every task in every row, all that is asked of the rows is, arou
           \sum_i s_i \tfrac12\|y_i\|^2,
 
 taken by matrix products.  The gradient at W is S W - C, and sweeps over the features
-(``_task_descent.py``) see no row.  Of S only the lines of features that may have weights are ever
-asked for: they are taken when a feature joins the working set, and kept.
+(``_task_descent.py``) see no row.  Of S only the lines of features that have had weights are ever
+asked for, and kept: the others of a working set are known among each other, which is enough for
+sweeps over them, and costs as many products as they are, not as there are features.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = ["Gram", "gram_of"]
 
 _SEEN = 500  # rows
 _FAR = 1e3  # squared mean over variance: three of sixteen digits
+_SEVERAL = 4  # a larger share of newcomers than one in so many gets lines before their sweeps
 
 
 class Gram(NamedTuple):
@@ -69,43 +71,72 @@ class Gram(NamedTuple):
     def descended(self, W: np.ndarray, chosen: np.ndarray, bound: Any, ends: Any) -> Gram:
         """With the gradient after sweeps over the ``chosen`` rows of W, which move."""
         rows, entries, ridge = bound
-        gram = self._joined(chosen)
-        places = np.empty(W.shape[0], np.int64)
-        places[gram.members] = np.arange(gram.members.size)
-        S = gram.S if chosen.size == W.shape[0] else gram.S[:, chosen]
+        gram = self
+        if _SEVERAL * int(np.count_nonzero(self._places[chosen] < 0)) > W.shape[0]:
+            gram = self.joined(chosen)  # most of these lines will be asked for
         weights, gradient = W[chosen], self.gradient[chosen]
         descend_by_matrix(
-            np.ascontiguousarray(S[places[chosen]]), gradient, rows[chosen], entries[chosen], ridge,
-            weights, *ends,
-        )  # fmt: skip
+            gram.among(chosen), gradient, rows[chosen], entries[chosen], ridge, weights, *ends
+        )
         W[chosen] = weights
+        gram = gram.joined(chosen[np.any(weights != 0.0, axis=1)])
         return gram._replace(gradient=gram.S.T @ W[gram.members] - self.C)
 
-    def _joined(self, chosen: np.ndarray) -> Gram:
+    @property
+    def _places(self) -> np.ndarray:
+        """Of each feature among the members; -1: it is none."""
+        places = np.full(self.C.shape[0], -1)
+        places[self.members] = np.arange(self.members.size)
+        return places
+
+    def among(self, chosen: np.ndarray) -> np.ndarray:
+        """S of the chosen features alone, whose lines need not be known."""
+        places = self._places[chosen]
+        known, new = places >= 0, np.flatnonzero(places < 0)
+        if not new.size:
+            lines = self.S[places]
+            return lines if chosen.size == lines.shape[1] else np.take(lines, chosen, axis=1)
+        S = np.empty((chosen.size, chosen.size))
+        lines = np.take(self.S[places[known]], chosen, axis=1)
+        S[known] = lines
+        S[:, known] = lines.T
+        fresh = chosen[new]
+        S[np.ix_(new, new)] = self._lines(fresh, fresh)
+        return S
+
+    def joined(self, chosen: np.ndarray) -> Gram:
         """With the lines of these features, too."""
-        new = np.setdiff1d(chosen, self.members)
+        known = np.zeros(self.C.shape[0], bool)
+        known[self.members] = True
+        new = chosen[~known[chosen]]
         if not new.size:
             return self
-        lines = np.empty((new.size, self.X.shape[1]))
-        rest: Any = slice(None)
-        if 4 * self.members.size > self.X.shape[1]:  # else the copy of the others would cost more
+        if 4 * self.members.size > known.size:  # else the copy of the others would cost more
+            rest = np.flatnonzero(~known)
+            lines = np.empty((new.size, known.size))
             lines[:, self.members] = self.S[:, new].T
-            rest = np.setdiff1d(np.arange(self.X.shape[1]), self.members)
-        lines[:, rest] = self._lines(new, rest)
+            lines[:, rest] = self._lines(new, rest)
+        else:
+            lines = self._lines(new, None)
         members = np.concatenate([self.members, new])
         return self._replace(members=members, S=np.concatenate([self.S, lines]))
 
-    def _lines(self, new: np.ndarray, rest: Any) -> np.ndarray:
-        """Of S: of these features, where they meet those of ``rest``."""
-        whole = isinstance(rest, slice)
-        part, others = self.X[:, new], self.X if whole else self.X[:, rest]
+    def _lines(self, new: np.ndarray, rest: np.ndarray | None) -> np.ndarray:
+        """Of S: of these features, where they meet those of ``rest``, or all."""
+        part = _columns(self.X, new)
+        others = self.X if rest is None else part if rest is new else _columns(self.X, rest)
         if issparse(self.X):
             lines = (part.multiply(self.scale[:, None]).T @ others).toarray()
         else:
             lines = (part * self.scale[:, None]).T @ others
         if np.any(self.left):
-            lines -= float(self.scale.sum()) * np.outer(self.left[new], self.left[rest])
-        return lines
+            left = self.left if rest is None else self.left[rest]
+            lines -= float(self.scale.sum()) * np.outer(self.left[new], left)
+        return np.asarray(lines)
+
+
+def _columns(X: Any, features: np.ndarray) -> Any:
+    return X[:, features] if issparse(X) else np.take(X, features, axis=1)
 
 
 def gram_of(X: Any, Y: np.ndarray, scale: np.ndarray, centre: bool) -> Gram:

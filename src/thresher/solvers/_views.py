@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from thresher._rows import AHEAD, as_rows
 from thresher.solvers.base import Chunk, Problem
-from thresher.solvers.newton import predicted_move
+from thresher.solvers.newton import predict, predicted_move
 
 __all__ = ["View", "copied_columns", "gradient_at", "predicted"]
 
@@ -99,7 +99,12 @@ def predicted(view: View, w: np.ndarray, bias: float) -> np.ndarray:
     if not np.any(w):
         return np.full(view.chunk.size, bias)
     w = w if view.members is None else np.bincount(view.members, w)
-    return predicted_move(view.chunk, np.arange(view.columns.size), w[view.columns], bias)
+    w = w if view.columns.size == w.size else w[view.columns]
+    if view.chunk.rows.is_sparse:
+        out = np.zeros(view.chunk.size)
+        predict(view.chunk.rows, view.chunk.order, w, bias, out)
+        return out
+    return predicted_move(view.chunk, np.arange(w.size), w, bias)
 
 
 def copied_columns(whole: View, coordinates: np.ndarray) -> View:
@@ -123,6 +128,21 @@ def copied_columns(whole: View, coordinates: np.ndarray) -> View:
     return View(chunk._replace(rows=as_rows(thin)), columns, whole.members)
 
 
+def _gradient_of_view(problem: Problem, view: View, p: np.ndarray, gradient: np.ndarray) -> float:
+    """The sums of slope x, written to ``gradient``; those of slopes are returned."""
+    if view.members is None and view.columns.size == gradient.size:
+        return float(_gradient(*view.chunk, problem.loss, p, gradient))
+    held = np.zeros(view.columns.size)
+    total = float(_gradient(*view.chunk, problem.loss, p, held))
+    if view.members is None:
+        gradient[view.columns] = held
+    else:
+        features = np.zeros(int(view.members.max()) + 1)
+        features[view.columns] = held
+        gradient[:] = features[view.members]
+    return total
+
+
 def gradient_at(
     problem: Problem, view: View, p: np.ndarray, looked: np.ndarray | None = None
 ) -> np.ndarray:
@@ -133,14 +153,7 @@ def gradient_at(
     chunk = view.chunk
     gradient = np.zeros(problem.n_features + 1)
     if looked is None or chunk.rows.is_sparse:
-        held = np.zeros(view.columns.size)
-        total = _gradient(*chunk, problem.loss, p, held)
-        if view.members is None:
-            gradient[view.columns] = held
-        else:
-            features = np.zeros(int(view.members.max()) + 1)
-            features[view.columns] = held
-            gradient[:-1] = features[view.members]
+        total = _gradient_of_view(problem, view, p, gradient[:-1])
         if looked is not None:
             held = gradient[looked]
             gradient[:] = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,11 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
         ("penalty", problem.penalty, solver.penalty_needs),
     ):
         missing = sorted(needs - capabilities(term))
+        if missing and "grouped" in capabilities(term):
+            raise ValueError(
+                f"solver {type(solver).__name__} does not take {type(term).__name__}, a penalty "
+                f"over groups; these do: {', '.join(_who_take_groups(problem))}"
+            )
         if missing:
             raise ValueError(
                 f"solver {type(solver).__name__} needs a {role} that offers {', '.join(missing)}, "
@@ -87,6 +93,18 @@ def _alternatives(role: str, needs: frozenset[str]) -> str:
     table = LOSSES if role == "loss" else PENALTIES
     names = [name for name, cls in table.items() if needs <= _class_capabilities(cls)]
     return f"these do: {', '.join(names)}" if names else "no built-in one does"
+
+
+def _who_take_groups(problem: Problem) -> list[str]:
+    """Solvers that learn with the problem's loss, and its penalty over groups."""
+    able = []
+    for name, cls in SOLVERS.items():
+        fits = cls.penalty_needs <= capabilities(problem.penalty)
+        if fits and cls.loss_needs <= capabilities(problem.loss):
+            with suppress(ValueError, TypeError):  # it says no, or is not made without settings
+                cls().check(problem)
+                able.append(name)
+    return able
 
 
 def _class_capabilities(cls: Any) -> frozenset[str]:

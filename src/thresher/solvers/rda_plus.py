@@ -19,10 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from thresher.functions import LinearFunction
-from thresher.losses import Loss
 from thresher.penalties import pattern_of
 from thresher.solvers._identification import Ending, Watch, every_of, watched
 from thresher.solvers._local import Options, Start, finish_on
@@ -36,30 +34,30 @@ from thresher.solvers._manifold_sums import (
     opened,
     stepped,
 )
-from thresher.solvers._plus_states import PlusState, TaskPlusState
+from thresher.solvers._plus_start import first_sizes
+from thresher.solvers._plus_states import (
+    LOCAL,
+    ONLINE,
+    PlusState,
+    TaskPlusState,
+    check_plus_state,
+)
 from thresher.solvers._reservoir import Reservoir, joined
-from thresher.solvers._states import check_arrays, combined, present
-from thresher.solvers._targets import are_signs, origin_of
+from thresher.solvers._states import combined, present
 from thresher.solvers._task_local import finish_tasks_on
 from thresher.solvers._task_rda import task_start, task_sums
 from thresher.solvers.base import Chunk, Problem, Solver, check_batch
 from thresher.solvers.lps import DELTA, check_options
 from thresher.solvers.rda import RDA
-from thresher.solvers.step_lengths import mean_sqnorm
-from thresher.solvers.tasks import levels_of, mean_square_slope, mean_target
+from thresher.solvers.tasks import levels_of
 
 __all__ = ["RDAPlus"]
 
-_STEEP = 0.01  # gamma in units of the mean squared norm of a row
-_GROWING = 0.2  # the same where slopes grow with the predictions, for a smoothness of one: such
-# steps would grow without limit as long as beta is below half the curvature
 _CLOSE = 1e-4  # delta in units of a usual gradient
 _UNKNOWN = 1e300  # delta before phase two
 _NEVER = 2**60  # rows
 _FEW = 1000  # rows that phase one sees at least, where there are as many
 _ABOUND = 100  # rows for each feature: with as many phase one pays, however few they are
-_SAMPLE = 2000  # rows that sizes are taken from
-_ONLINE, _LOCAL = 0, 1
 
 
 @dataclass(frozen=True)
@@ -189,24 +187,16 @@ class RDAPlus(Solver):
         return replace(self, rows=None, in_parts=True)
 
     def prepare(self, problem: Problem, chunk: Chunk) -> tuple[Solver, Problem]:
-        solver = self
-        if self.origin is None:
-            solver = replace(solver, origin=_start_of_bias(problem, chunk))
-        slope, norm = _sizes(problem, chunk, solver.origin or 0.0)
+        first = first_sizes(problem, chunk, self.origin)
+        solver = replace(self, origin=first.origin)
         if self.gamma is None:
-            gamma = _STEEP * norm
-            if not problem.has_tasks and _has_growing_slopes(problem.loss):
-                gamma = _GROWING * problem.loss.smoothness * (norm + float(problem.fit_intercept))
-            solver = replace(solver, gamma=max(gamma, 1e-12))
-            if problem.has_tasks and math.isfinite(problem.loss.smoothness):
-                solver = replace(solver, floor=problem.loss.smoothness * (norm + 1.0))
+            solver = replace(solver, gamma=first.gamma, floor=first.floor or self.floor)
         if self.every is None:
             solver = replace(solver, every=every_of(problem, chunk, self.batch))
         if not self.in_parts:
             solver = replace(solver, rows=int(chunk.order.size))
         if self.goal == 0.0:
-            usual = math.sqrt(slope * norm / problem.n_features)
-            goal = _CLOSE * usual if problem.tol is None else problem.tol
+            goal = _CLOSE * first.gradient if problem.tol is None else problem.tol
             solver = replace(solver, goal=max(goal, 1e-300))
         return solver, problem
 
@@ -215,7 +205,7 @@ class RDAPlus(Solver):
         local = ManifoldSums.empty(copies)
         pattern = np.zeros_like(pattern_of(copies.penalty, local.point[:-1].T))
         sample = Reservoir.empty(problem) if self.reservoir and self.in_parts else None
-        rest: Any = (pattern, 0, _ONLINE, _UNKNOWN, *local, sample)
+        rest: Any = (pattern, 0, ONLINE, _UNKNOWN, *local, sample)
         if problem.has_tasks:
             return TaskPlusState(*task_start(problem), *rest)
         return PlusState(np.zeros(d), 0.0, 0, 0, 0.0, *rest)
@@ -243,7 +233,7 @@ class RDAPlus(Solver):
     def update(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
         if self._skips_phase_one(problem):
             return state
-        if state.phase == _LOCAL:
+        if state.phase == LOCAL:
             if not self.in_parts or state.sample is not None:
                 return state
             units = Units.of(problem.penalty, problem.n_features)
@@ -261,7 +251,7 @@ class RDAPlus(Solver):
         self, problem: Problem, state: Any, chunk: Chunk | None, done: int, planned: int | None
     ) -> Any:
         in_parts = chunk is None or self.in_parts
-        if state.phase == _LOCAL and in_parts:
+        if state.phase == LOCAL and in_parts:
             if state.mass <= 0.0:
                 return state
             units = Units.of(problem.penalty, problem.n_features)
@@ -271,7 +261,7 @@ class RDAPlus(Solver):
         if self._skips_phase_one(problem):
             assert chunk is not None
             return self._finished(problem, state, chunk)
-        if state.step == 0 or not (state.phase == _LOCAL or self._is_over(state, done)):
+        if state.step == 0 or not (state.phase == LOCAL or self._is_over(state, done)):
             return state
         if not in_parts:
             assert chunk is not None
@@ -291,9 +281,9 @@ class RDAPlus(Solver):
         sample = state.sample
         if sample is None or not sample.size:
             return state
-        if state.phase == _LOCAL or done == planned or self._is_over(state, done):
+        if state.phase == LOCAL or done == planned or self._is_over(state, done):
             state = self._finished(problem, state, sample.chunk())
-        if state.phase == _LOCAL and state.delta <= (self.goal or DELTA):
+        if state.phase == LOCAL and state.delta <= (self.goal or DELTA):
             sample = Reservoir.empty(problem)
         return state._replace(sample=sample._replace(is_open=False))
 
@@ -305,14 +295,14 @@ class RDAPlus(Solver):
 
     def polish(self, problem: Problem, state: Any, chunk: Chunk) -> Any:
         """Phase two, where the passes ended before it."""
-        if state.phase == _LOCAL or (state.step == 0 and not self._skips_phase_one(problem)):
+        if state.phase == LOCAL or (state.step == 0 and not self._skips_phase_one(problem)):
             return state
         return self._finished(problem, state, chunk)
 
     def _manifold(self, problem: Problem, state: Any) -> tuple[Units, np.ndarray, Start]:
         """The units that phase two works on, and where it starts from."""
         units = Units.of(problem.penalty, problem.n_features)
-        if state.phase == _LOCAL:
+        if state.phase == LOCAL:
             w, bias = state.point[:-1], state.point[-1]
             return units, units.with_any(state.inside > 0), Start(w, bias)
         if state.step == 0:
@@ -350,7 +340,7 @@ class RDAPlus(Solver):
     # ------------------------------------------------------------ what was learned
 
     def finish(self, problem: Problem, state: Any) -> LinearFunction:
-        if state.phase == _ONLINE:
+        if state.phase == ONLINE:
             return self._averaging().finish(problem, state.dual_of(problem))
         point = state.point if state.length == 1.0 else state.kept
         w = Units.of(problem.penalty, problem.n_features).summed(point[:-1])
@@ -358,7 +348,7 @@ class RDAPlus(Solver):
         return LinearFunction(coef, point[-1].copy() if problem.has_tasks else float(point[-1]))
 
     def residual(self, problem: Problem, state: Any, before: Any, after: Any) -> float:
-        if state.phase == _ONLINE:
+        if state.phase == ONLINE:
             return math.inf
         return delta_of(of_copies(problem), state.local) if state.mass > 0.0 else state.delta
 
@@ -376,7 +366,7 @@ class RDAPlus(Solver):
         if len(states) == 1:
             return self.copy(states[0])
         start = self.copy(base)
-        if base.phase == _LOCAL:
+        if base.phase == LOCAL:
             return start.on(added_up([s.local for s in states], start.local), start.delta)
         duals = [s.dual for s in states]
         dual = combined(duals, base.dual, shares, frozenset({"seen", "paid"}))
@@ -389,85 +379,4 @@ class RDAPlus(Solver):
 
     def check_state(self, problem: Problem, state: Any) -> None:
         """As of any solver; where sums are to come, the Hessian is that of the manifold."""
-        fresh = self.init(problem)
-        inside = state.inside if type(state) is type(fresh) else None
-        if isinstance(inside, np.ndarray) and inside.shape == fresh.inside.shape:
-            units = Units.of(problem.penalty, problem.n_features)
-            size = state.local.features(units).size + 1
-            if state.phase == _LOCAL and fresh.sample is None:
-                whole = np.zeros((*fresh.hessian.shape[:-2], size, size))
-                fresh = fresh._replace(hessian=whole)
-            fresh = fresh._replace(pattern=_pattern_before(problem, fresh.pattern, state.pattern))
-        check_arrays(state, fresh)
-        if (state.sample is None) != (fresh.sample is None):
-            raise ValueError("the state has a sample of the rows, or none, against its solver")
-        if state.sample is not None:
-            state.sample.check(problem, self.reservoir)
-        if state.phase not in (_ONLINE, _LOCAL):
-            raise ValueError(f"the state's phase is {state.phase}")
-        if not np.all((state.inside == 0) | (state.inside == 1)):
-            raise ValueError("the state's inside is not a mask")
-        if not 0.0 < state.length <= 1.0 or state.mass < 0.0:
-            raise ValueError("the state's length or mass is impossible")
-
-
-def _has_growing_slopes(loss: Loss) -> bool:
-    """Whether the loss is as steep as you like far away, as squares are."""
-    near, far = (abs(loss.deriv(-1.0, p)) for p in (1e8, 2e8))
-    return math.isfinite(loss.smoothness) and far > 1.5 * near
-
-
-def _pattern_before(problem: Problem, fresh: np.ndarray, found: Any) -> np.ndarray:
-    """Files from before groups had patterns within them have one for each group: it is no longer
-    met, and watching begins anew."""
-    groups = getattr(problem.penalty, "n_groups", None)
-    if groups is None or np.shape(found) != (groups,):
-        return fresh
-    return np.zeros(groups, fresh.dtype)
-
-
-@njit(cache=True, nogil=True)
-def _mean_squares(rows, y, weight, order, loss, bias):
-    """Mean squared slope at a constant prediction, and mean squared norm."""
-    slopes, norms, mass = 0.0, 0.0, 0.0
-    for r in range(order.size):
-        i = order[r]
-        slope = loss.deriv(y[i], bias)
-        slopes += weight[i] * slope * slope
-        norms += weight[i] * rows.sqnorm(i)
-        mass += weight[i]
-    return slopes / max(mass, 1e-300), norms / max(mass, 1e-300)
-
-
-def _sizes(problem: Problem, chunk: Chunk, bias: float) -> tuple[float, float]:
-    """Mean squared slope and norm of a few rows; of many tasks a slope is that of a target."""
-    few = _few(chunk)
-    if problem.has_tasks:
-        return mean_square_slope(problem, few, bias), mean_sqnorm(few)
-    slope, norm = _mean_squares(*few, problem.loss, bias)
-    return float(slope), float(norm)
-
-
-def _few(chunk: Chunk) -> Chunk:
-    """Evenly spaced rows."""
-    return chunk._replace(order=chunk.order[:: max(1, chunk.order.size // _SAMPLE)])
-
-
-def _start_of_bias(problem: Problem, chunk: Chunk) -> float:
-    """The best constant of two classes; of other targets what dual averaging starts from."""
-    from thresher.solvers.auto import best_constant
-
-    if not problem.fit_intercept:
-        return 0.0
-    if problem.has_tasks:
-        return mean_target(problem, chunk) if "regression" in problem.loss.tasks else 0.0
-    chunk = _few(chunk)
-    if not (chunk.order.size and are_signs(chunk)):
-        return origin_of(problem, chunk)
-    y, weight = chunk.y[chunk.order], chunk.weight[chunk.order]
-    positive = float(np.sum(weight[y > 0.0]))
-    masses = np.array([float(np.sum(weight)) - positive, positive])
-    if not np.all(masses > 0.0):
-        return 0.0
-    below, above = best_constant(problem.loss, np.array([-1.0, 1.0]), masses)
-    return 0.5 * (below + above)
+        check_plus_state(problem, state, self.init(problem), self.reservoir)
