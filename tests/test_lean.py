@@ -25,6 +25,7 @@ def _python(script: str, *arguments: str) -> str:
 def test_learners_import_neither_pandas_nor_scipy_stats_nor_a_study():
     loaded = _python(
         "import sys, thresher\n"
+        "from thresher import _lean; _lean.install()\n"
         f"for name in {LEARNING}: getattr(thresher, name)\n"
         "from thresher import LinearClassifier\n"
         "LinearClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])\n"
@@ -36,6 +37,8 @@ def test_learners_import_neither_pandas_nor_scipy_stats_nor_a_study():
 def test_scikit_learn_gets_the_real_modules_as_soon_as_it_asks():
     _python(
         "import sys\n"
+        "from thresher import _lean\n"
+        "_lean.install()\n"
         "from thresher import LinearClassifier\n"
         "from sklearn.utils import fixes\n"
         "assert fixes._mode([1, 2, 2]).mode == 2\n"
@@ -53,8 +56,19 @@ def test_who_has_imported_scikit_learn_first_keeps_what_there_is():
     _python(
         "import sys, sklearn.base, scipy.stats, pandas\n"
         "before = scipy.stats, pandas, list(sys.meta_path)\n"
-        "import thresher\n"
+        "from thresher import _lean\n"
+        "_lean.install()\n"
         "assert before == (sys.modules['scipy.stats'], sys.modules['pandas'], sys.meta_path)"
+    )
+
+
+def test_a_library_leaves_imports_as_they_are():
+    _python(
+        "import sys\n"
+        "before = list(sys.meta_path)\n"
+        "from thresher import LinearClassifier\n"
+        "assert before == sys.meta_path\n"
+        "assert 'scipy.stats' in sys.modules"
     )
 
 
@@ -93,7 +107,9 @@ def test_pyarrow_still_knows_data_frames_where_it_was_told_to_do_without_pandas(
     pytest.importorskip("pandas")
     _python(
         "import sys\n"
-        "from thresher import _lean, train\n"
+        "from thresher import _lean\n"
+        "_lean.install()\n"
+        "from thresher import train\n"
         "_lean.arrow_alone()\n"
         "import pyarrow as pa\n"
         "pa.array(['a'])\n"

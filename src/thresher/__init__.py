@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from thresher import _lean
-
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
@@ -48,8 +46,6 @@ _HOMES = {
     "thresher.training": ["Model", "load_model", "save_model", "train"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-_lean.install()
 
 __all__ = ["__version__", *sorted(_HOME)]
 

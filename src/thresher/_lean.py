@@ -1,4 +1,6 @@
-"""First imports, without what nobody asks for.
+"""First imports, without what nobody asks for, in processes that are ours: commands and workers.
+
+Whoever imports Thresher as a library finds Python's imports as they are.
 
 A small module of scikit-learn imports all of ``scipy.stats`` and pandas for functions that hardly
 anybody calls: half of the time of importing scikit-learn.  While that one module is imported, and

@@ -7,6 +7,7 @@ import sys
 import warnings
 from typing import Any
 
+from thresher import _lean
 from thresher._interrupts import Presses, clean_interrupts
 from thresher._threads import lingering
 
@@ -17,6 +18,7 @@ OK, FAILED, USAGE, BAD_DATA, BAD_MODEL, BAD_OPTION, BAD_CLUSTER, INTERRUPTED = *
 
 def main() -> None:
     """Run a command; its errors are one line for people and an exit code for programs."""
+    _lean.install()
     from thresher.cli.app import app
 
     warnings.showwarning = _told

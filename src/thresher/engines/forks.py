@@ -19,7 +19,10 @@ __all__ = ["METHOD", "dask_setup", "start_server"]
 
 #: how Dask starts processes; elsewhere the system's own libraries do not bear to be forked
 METHOD = "forkserver" if sys.platform == "linux" else "spawn"
-_IMPORTED = ["distributed", "distributed.nanny", "thresher.training", "thresher.engines.settled"]
+_IMPORTED = [
+    "thresher.engines.lean", "distributed", "distributed.nanny", "thresher.training",
+    "thresher.engines.settled",
+]  # fmt: skip
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
