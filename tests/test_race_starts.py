@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 
 from thresher import KernelClassifier, LinearClassifier, SupportVectorClassifier
+from thresher.maps import ForestFeatures
 from thresher.race.contestants import contestants
 from thresher.race.fitting import Fitting
 from thresher.race.proposals import Proposals
@@ -123,6 +125,19 @@ def test_no_errors_on_few_rows_may_be_luck():
         runner.trials.append(trial)
         runner.keep(Attempt(trial, None, (np.arange(90) < wrong).astype(float), None))
     assert [r.name for r in race._in_sight(race.runners, rows, 1.0)] == ["none", "one"]
+
+
+def test_one_of_many_settings_takes_little_of_the_time_that_is_left():
+    """Fits of ten seconds with twenty left: fewer landmarks, but no fewer trees."""
+    machine = KernelClassifier(n_components="full")
+    learners = {"machine": machine, "trees": KernelClassifier(map=ForestFeatures(100))}
+    deadline = time.monotonic() + 20.0
+    race = Race(learners, X[:2000], BOARD[:2000], None, "classification", deadline, 0)
+    for runner in race.runners:
+        runner.trials += [Trial(runner.name, {}, 1600, 0.1, 10.0, 1, learning=10.0)] * 2
+    machine, trees = race.runners
+    assert 50 <= race._modest(machine, {}, 1600)["n_components"] <= 400
+    assert race._modest(trees, {}, 1600) == {}
 
 
 def test_losses_come_from_the_scores_of_the_judged_rows():

@@ -54,7 +54,7 @@ _MOST_OF = 0.75  # of the time of all learners
 _GRACE = 0.05  # of the whole time: so much later a last fit may still end
 _FOR_FOLDS = 0.6  # of the time on all rows, that judging in more folds may take
 _FEW_SETTINGS = 10  # of everyone, on fewer rows than all: the lowest of many losses is luck
-_ONE_OF_MANY = 0.05  # of the time for settings on fewer rows than all: none may need more
+_ONE_OF_MANY = 0.05  # of the time that is left, which one of many settings may need
 _TOO_LONG = 4.0  # times what is foreseen, after which a fit ends with the next pass
 _OVERDUE = 0.15  # share of the time that is left, for one that takes longer than foreseen
 _UNKNOWN = 0.08  # share of the time after which one of unknown pace does
@@ -381,12 +381,23 @@ class Race:
         for _ in range(10):
             runner = in_front[int(len(alive) * self.rng.random() ** 2)]
             part = self.train[: rows or runner.most_rows]
-            params = self.proposals.next(runner, part.size)
+            params = self._modest(runner, self.proposals.next(runner, part.size), part.size)
             known = any(t.rows == part.size and t.params == params for t in runner.trials)
             short = runner.foreseen(params, part.size) < longest
             if short and not known and self._time_for(runner, params, part.size):
                 return runner, params, part
         return None
+
+    def _modest(self, runner: Runner, params: dict[str, Any], rows: int) -> dict[str, Any]:
+        """Fewer landmarks where one setting of many would take much of the time that is left; few
+        trees would not tell how good a forest is."""
+        most = _ONE_OF_MANY * (self.deadline - time.monotonic())
+        while runner.foreseen(params, rows) > most and not grows(runner.estimator):
+            less = smaller(runner.estimator, params, rows)
+            if less is None:
+                break
+            params = less
+        return params
 
     def _in_sight(self, alive: list[Runner], rows: int, patience: float) -> list[Runner]:
         """Those within two standard errors, or a share of the loss, of the best; the best first.
