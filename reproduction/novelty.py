@@ -44,8 +44,8 @@ printed binary dual (reading B). p: paired t-tests of the better of these two wi
 LS-SVM; it is the better one by these very errors, which flatters it, and folds of repetitions are
 not independent, which makes p too small. In brackets what was published for SND (LS-SND)."""
 LARGE_TEXT = """\
-Tables 2.6 to 2.8: mean error over {halves} halves of the rows, Nyström features by {budget} settings
-on {folds} folds. In brackets what was published."""
+Tables 2.6 to 2.8: mean error over {halves} halves of the rows, Nyström features by {budget}
+settings on {folds} folds. In brackets what was published."""
 TOY_TEXT = """\
 Table 2.9 in kind: error on rows of known classes (detection of outliers), means over {draws} draws
 of 300 rows, four fifths to learn from, outliers from the square around. *Tuned* is Algorithm 3,
