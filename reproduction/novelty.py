@@ -70,9 +70,10 @@ decide, which inner folds do not see. With 8 settings margin and boundary had .1
 1, .116 and .067 on ionosphere, .115 and .185 on sonar, .065 and .057 on iris. On toy 1 no rule errs
 in less than an eighth of all rows. Pegasos-SND is ahead of Pegasos on all three sets, published on
 Magic only; our steps begin in the units of the rows and are averaged. On Pima it is behind least
-squares on the same features, as published, by a seventh of that. On the mixtures SND tuned is ahead of one-class machines on two of three (published: all), and the SVM
-with a threshold, which the thesis does not have, is as good. On the image the published order, half
-as many flagged pixels as by two machines, is not found: ours flags more of the coast."""
+squares on the same features, as published, by a seventh of that. On the mixtures SND tuned is ahead
+of one-class machines on two of three (published: all), and the SVM with a threshold, which the
+thesis does not have, is as good. On the image the published order, half as many flagged pixels as
+by two machines, is not found: ours flags more of the coast."""
 ABSENT: Sequence[Absent] = (
     Absent("Arcene", "table 2.3", "10,000 features of 200 rows: left out for its time"),
     Absent("Parkinsons, Zoo, Ecoli, TAE, Seeds", "tables 2.3 and 2.5"),
