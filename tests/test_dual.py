@@ -289,7 +289,8 @@ def test_new_members_are_the_worst_of_either_side():
     chosen = members[fresh[:count]]
     assert count == np.unique(chosen).size == room // 2
     up, down = chosen[: room // 4], chosen[room // 4 :]
-    assert np.all(z[up] < 1.0) and np.all(z[down] > 0.0)
+    assert np.all(z[up] < 1.0)
+    assert np.all(z[down] > 0.0)
     np.testing.assert_array_equal(np.sort(G[up]), np.sort(G[z < 1.0])[: room // 4])
     others = (z > 0.0) & ~np.isin(np.arange(n), up)
     np.testing.assert_array_equal(np.sort(G[down]), np.sort(G[others])[-(room // 4) :])

@@ -31,6 +31,7 @@ from thresher._clock import ending
 from thresher.artifacts.onnx_graph import write_onnx
 from thresher.cli import main
 from thresher.estimators import support_fit
+from thresher.estimators.base import StatusWarning
 from thresher.solvers import Status, decomposition
 from thresher.training import Training, run
 
@@ -481,3 +482,26 @@ def test_tuning_has_a_space():
         model = train(X[:300], TWO[:300], learner="svm", tune=3)
     assert model.training["tuning"]["done"] == 3
     assert {"C", "gamma"} <= set(model.training["trials"][1]["params"])
+
+
+@pytest.mark.parametrize("options", [{}, {"nu": 0.3}, {"loss": "least_squares"}])
+@pytest.mark.parametrize("unit", [2.0**450, 2.0**130, 2.0**-130, 2.0**-450])
+def test_units_of_targets_beyond_single_precision(options, unit):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(100, 2))
+    t = X[:, 0] ** 2 + 0.1 * rng.normal(size=100)
+    usual = SupportVectorRegressor(**options).fit(X, t)
+    far = SupportVectorRegressor(**options).fit(X, t * unit)
+    assert far.status_ is usual.status_ is Status.CONVERGED
+    np.testing.assert_allclose(far.predict(X) / unit, usual.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("nu", [1e-9, 1e-3])
+def test_a_tube_around_all_targets_is_told(nu):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(100, 2))
+    t = X[:, 0] ** 2 + 0.1 * rng.normal(size=100)
+    with pytest.warns(StatusWarning, match="no better than a constant"):
+        model = SupportVectorRegressor(nu=nu).fit(X, t)
+    assert model.score(X, t) < 0.0
+    assert SupportVectorRegressor(nu=0.1).fit(X, t).status_ is Status.CONVERGED

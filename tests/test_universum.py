@@ -382,3 +382,9 @@ def test_rows_that_overflow_are_refused():
     for algorithm in ("exact", "linear", "mapped"):
         with pytest.raises(ValueError, match=r"X holds values up to .* too large to square"):
             model(algorithm=algorithm).fit(1e200 * X, Y)
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "linear", "mapped"])
+def test_rows_that_are_all_the_same_are_told(algorithm):
+    with pytest.warns(ConvergenceWarning, match="no better than a constant|all-zero model"):
+        UniversumClassifier(algorithm=algorithm).fit(np.ones((100, 3)), Y[:100])

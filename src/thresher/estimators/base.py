@@ -97,6 +97,8 @@ class Learner(NestedParameters):
     task: str
     #: alpha times the number of rows is what carries over to other numbers of rows
     alpha_per_row: bool = True
+    #: whether a classifier is worth having is told by its errors, though its solver is linear
+    judged_by_errors: ClassVar[bool] = False
     #: what options may be, besides what subclasses add
     allowed: ClassVar[dict[str, Allowed]] = {
         "scale": FLAG, "memory": BYTES, "trace": FLAG, "early_stopping": FLAG,
@@ -480,7 +482,7 @@ class Learner(NestedParameters):
         """
         if status in _FINAL:
             return status
-        weights, by_loss = None, stream.solver.linear
+        weights, by_loss = None, stream.solver.linear and not self.judged_by_errors
         if learned is not None and front.is_linear and by_loss:
             rows = front.rows(front.enter(judges.rows))
             judges, function, weights = judges._replace(rows=rows), learned, learned.coef

@@ -290,7 +290,8 @@ class SemiparametricRegressor(Regressor):
         columns = self._columns()
         terms = basis_terms("1" if self.parts == "kernel" else self.basis, columns, X)
         names = [name for term in terms for name in term.names(columns)]
-        table = tabulated(terms, X)
+        with np.errstate(all="ignore"):  # what is not finite is refused by its name
+            table = tabulated(terms, X)
         refuse_useless(table, names, kept)
         alone = self.parts == "parametric"
         if alone and not names:

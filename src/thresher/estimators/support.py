@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -348,13 +350,18 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
         return f"LinearRegressor({loss}, solver='smoothed_newton', alpha={alpha:.3g})"
 
     def _solve(self, solver: KernelDual, columns: Any, part: KernelRows, **how: Any) -> Fitted:
+        """In a unit near the largest target, a power of two so that no digit changes: columns, and
+        what is added to a gradient, are in single precision, which ends at 1e38 and 1e-38."""
+        largest = float(np.abs(part.y).max())
+        unit = 2.0 ** math.frexp(max(largest, 1e-200))[1] if largest > 0.0 else 1.0
+        solver = replace(solver, tol=solver.tol / unit)
+        y, bounds = part.y / unit, part.weight / unit
         if self.nu is None:
-            found = regression(solver, columns, part.y, part.weight, self.epsilon_, **how)
+            found = regression(solver, columns, y, bounds, self.epsilon_ / unit, **how)
         else:
-            found, self.epsilon_ = nu_regression(
-                solver, columns, part.y, part.weight, self.nu, **how
-            )
-        return Fitted.of(found)
+            found, width = nu_regression(solver, columns, y, bounds, self.nu, **how)
+            self.epsilon_ = width * unit
+        return Fitted.of(found).times(unit)
 
     @property
     def libsvm_type(self) -> str:
@@ -364,7 +371,8 @@ class SupportVectorRegressor(Regressor, SupportVectorModel):
     def _loss(self) -> Loss:
         if self.loss == "least_squares":
             return LeastSquares()
-        return EpsilonInsensitive(self.epsilon_)
+        # A tube that was found may be as wide as the targets, and would excuse anything.
+        return EpsilonInsensitive(self.epsilon_ if self.nu is None else 0.0)
 
     def _is_good(
         self, y: np.ndarray, weight: np.ndarray, fitted: list[Fitted], outputs: int

@@ -86,6 +86,13 @@ class Fitted(NamedTuple):
             found.violation, found.negative,
         )  # fmt: skip
 
+    def times(self, unit: float) -> Fitted:
+        """The same, learned from targets in this unit."""
+        return self._replace(
+            coef=unit * self.coef, intercept=unit * self.intercept, scores=unit * self.scores,
+            violation=unit * self.violation,
+        )  # fmt: skip
+
     @classmethod
     def nothing(cls, rows: int, value: float, status: Status) -> Fitted:
         """A constant, where nothing was learned or nothing was to be learned."""
@@ -95,7 +102,9 @@ class Fitted(NamedTuple):
 def deviation(y: np.ndarray, weight: np.ndarray | None) -> float:
     """Of the targets; 1 where all are the same."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found = math.sqrt(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
+        away = y - np.average(y, weights=weight)
+        largest = float(np.abs(away).max()) or 1.0  # so that small numbers can be squared, too
+        found = largest * math.sqrt(np.average((away / largest) ** 2, weights=weight))
     return found if 0.0 < found < math.inf else 1.0
 
 
@@ -112,8 +121,8 @@ def avoids_half_the_errors(y: np.ndarray, weight: np.ndarray, scores: np.ndarray
 
 def explains_half(y: np.ndarray, weight: np.ndarray, scores: np.ndarray) -> bool:
     """Whether the squared misses are less than half of the targets' variance."""
-    misses = np.average((scores - y) ** 2, weights=weight)
-    return bool(misses < 0.5 * deviation(y, weight) ** 2)
+    misses = (scores - y) / deviation(y, weight)
+    return bool(np.average(misses**2, weights=weight / weight.max()) < 0.5)
 
 
 class Unfinished(NamedTuple):

@@ -69,6 +69,7 @@ class UniversumModel(Classifier, MapModel):
     algorithm: str
     tol: float
     algorithm_: str
+    judged_by_errors = True  # its loss is not that of the labelled rows alone
     objectives_: list[list[float]]
     relevant_: np.ndarray
 
