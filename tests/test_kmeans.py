@@ -467,9 +467,9 @@ def test_fewer_clusters_than_asked_for_are_told():
     with pytest.warns(StatusWarning, match="rows fill only 3 of 5 clusters"):
         StochasticKMeans(5, random_state=0).fit(X)
     tiny = blobs(200)[0] * 1e-200
-    with pytest.warns(StatusWarning, match="scale=True would mend"):
+    with pytest.warns(StatusWarning, match="multiply the features"):
         StochasticKMeans(3, random_state=0).fit(tiny)
-    model = StochasticKMeans(3, scale=True, random_state=0).fit(tiny)
+    model = StochasticKMeans(3, random_state=0).fit(1e200 * tiny)
     assert np.unique(model.labels_).size == 3
 
 

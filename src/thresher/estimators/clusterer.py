@@ -77,7 +77,7 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin,
             warnings.warn(
                 f"{type(self).__name__}: rows fill only {filled} of {self.n_clusters} clusters: "
                 "ask for fewer (rows are equal, or so close together that squared distances "
-                "vanish, which scale=True would mend)",
+                "vanish: multiply the features)",
                 StatusWarning, stacklevel=6,
             )  # fmt: skip
 
