@@ -331,7 +331,7 @@ def test_shards_that_are_certain_and_contradict_each_other_are_averaged(tmp_path
 def test_matrices_that_are_too_many_are_refused():
     with pytest.raises(ValueError, match="500 matrices of 2000 x 2000"):
         FullConfidence().check(Problem(SquaredHinge(), L2(1.0), 2000, outputs=500))
-    with pytest.raises(ValueError, match="6000 x 6000"):
+    with pytest.raises(ValueError, match="6000 x 6000: use covariance='diagonal' or 'low_rank'"):
         FullConfidence().check(Problem(SquaredHinge(), L2(1.0), 6000))
 
 

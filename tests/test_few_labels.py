@@ -483,3 +483,16 @@ def test_every_row_like_no_other_on_landmarks():
     Z = np.eye(6)
     with pytest.raises(ValueError, match="every row is like no other"):
         FeatureSpace(lambda: [(slice(0, 6), Z)], Z[:2], np.ones(6))
+
+
+def test_minus_one_where_every_row_has_a_label_is_doubted():
+    X, y = make_blobs(40, centers=2, random_state=0)
+    marked = np.where(np.arange(40) < 10, y, -1)
+    with pytest.warns(UserWarning, match="-1 is a class like others"):
+        SemiSupervisedClassifier(random_state=0).fit(X, marked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = SemiSupervisedClassifier(random_state=0).fit(X, np.where(marked < 0, np.nan, y))
+        SemiSupervisedClassifier(random_state=0).fit(X, 2 * y - 1)
+        SemiSupervisedClassifier(random_state=0).fit(X, np.where(marked == 1, np.nan, marked))
+    assert np.mean(model.predict(X) == y) > 0.9

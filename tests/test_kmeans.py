@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from thresher import Status, StochasticKMeans
 from thresher._rows import as_rows
+from thresher.estimators.base import StatusWarning
 from thresher.losses import LeastSquares
 from thresher.penalties import L1, ElasticNet, GroupL2
 from thresher.solvers import Problem, driver
@@ -239,7 +240,8 @@ def test_empty_clusters_take_the_farthest_rows():
 
 def test_fewer_different_rows_than_clusters():
     X = np.repeat(np.eye(3), 5, axis=0)
-    model = StochasticKMeans(5, random_state=0).fit(X)
+    with pytest.warns(StatusWarning, match="rows fill only 3 of 5 clusters"):
+        model = StochasticKMeans(5, random_state=0).fit(X)
     assert model.inertia_ == pytest.approx(0.0, abs=1e-12)
     assert np.all(np.isfinite(model.cluster_centers_))
     with pytest.raises(ValueError, match="n_samples=2 rows should be at least n_clusters=3"):
@@ -458,3 +460,25 @@ def test_growing_samples_know_the_penalty_and_the_first_does_not():
     assert np.all(np.abs(start[:, :2]).max(axis=1) > 0.0)
     small = X[:5000]  # no sample but all of it
     assert np.all(Lloyd().init(problem_of(small, 3, 0.3), chunk_of(small)).centres != 0.0)
+
+
+def test_fewer_clusters_than_asked_for_are_told():
+    X = np.repeat(blobs(3)[0], 20, axis=0)
+    with pytest.warns(StatusWarning, match="rows fill only 3 of 5 clusters"):
+        StochasticKMeans(5, random_state=0).fit(X)
+    tiny = blobs(200)[0] * 1e-200
+    with pytest.warns(StatusWarning, match="multiply the features"):
+        StochasticKMeans(3, random_state=0).fit(tiny)
+    model = StochasticKMeans(3, random_state=0).fit(1e200 * tiny)
+    assert np.unique(model.labels_).size == 3
+
+
+def test_starts_that_are_given_are_numbers():
+    X, _ = blobs(50, d=2)
+    with pytest.raises(ValueError, match="init holds NaN"):
+        StochasticKMeans(2, init=np.full((2, 2), np.nan)).fit(X)
+    with pytest.raises(ValueError, match="init must be a name or an array of numbers"):
+        StochasticKMeans(2, init=[["a", "b"], ["c", "d"]]).fit(X)
+    dense = StochasticKMeans(2, init=X[:2]).fit(X)
+    given = StochasticKMeans(2, init=sparse.csr_matrix(X[:2])).fit(X)
+    assert np.array_equal(given.labels_, dense.labels_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from thresher._allowed import whole
 from thresher._interrupts import clean_interrupts
 from thresher.dimensions import Int
 from thresher.estimators import input
-from thresher.estimators.base import Learner, Setup
+from thresher.estimators.base import Learner, Setup, StatusWarning
 from thresher.estimators.fronts import Front
 from thresher.functions.base import require
 from thresher.solvers import Chunk, Result, Status
@@ -71,6 +72,14 @@ class Clusterer(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin,
         self.labels_ = np.empty(chunk.size, np.int32)
         self.labels_[chunk.order] = labels
         self.inertia_ = float(chunk.weight[chunk.order] @ squares)
+        filled = np.unique(labels).size
+        if filled < self.n_clusters and (not self.alpha or result.function.size):
+            warnings.warn(
+                f"{type(self).__name__}: rows fill only {filled} of {self.n_clusters} clusters: "
+                "ask for fewer (rows are equal, or so close together that squared distances "
+                "vanish: multiply the features)",
+                StatusWarning, stacklevel=6,
+            )  # fmt: skip
 
     @available_if(lambda self: self._can_stream())
     @clean_interrupts()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -263,6 +264,7 @@ class SemiSupervisedClassifier(Classifier):
         """
         self.check_options()
         X, codes, classes = checked_partly(self, X, y)
+        _doubt_minus_one(codes, classes)
         return self.fit_codes(X, codes, classes, input.check_weight(sample_weight, X))
 
     def fit_coded(self, X: Any, y: np.ndarray, classes: np.ndarray, weight: Any = None) -> Self:
@@ -397,3 +399,14 @@ def _shown(scores: np.ndarray) -> np.ndarray:
     if scores.shape[1] == 1:
         return scores[:, 0]
     return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+
+def _doubt_minus_one(codes: np.ndarray, classes: np.ndarray) -> None:
+    """Elsewhere -1 is no label; here it is a class, and who meant none would hardly notice."""
+    numbers = classes.dtype.kind in "if" and classes[0] == -1.0
+    if numbers and np.all(codes != UNLABELLED) and classes.tolist() != [-1.0, 1.0]:
+        warnings.warn(
+            "every row has a label, and -1 is a class like others: if it stands for no label, give "
+            "NaN instead, np.where(y == -1, np.nan, y)",
+            UserWarning, stacklevel=4,
+        )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from thresher._allowed import NOT_NEGATIVE, OneOf, whole
 from thresher._rows import Rows
@@ -214,7 +215,7 @@ class StochasticKMeans(Clusterer):
     def _solver(self, algorithm: str, front: Front) -> Means:
         start: Any = self.init
         if not isinstance(start, str):
-            start = np.asarray(start, dtype=np.float64)
+            start = _centres_given(start)
             if front.units is not None and start.ndim == 2:
                 start = front.units.matrix(start)
         restarts = _RESTARTS if self.n_init == "auto" else int(self.n_init)
@@ -229,3 +230,14 @@ class StochasticKMeans(Clusterer):
         if isinstance(self.penalty, Penalty):
             return self.penalty if not self.alpha else strengthened(self.penalty, self.alpha)
         return resolve(self.penalty, Penalty, "penalty", strength=float(self.alpha))
+
+
+def _centres_given(init: Any) -> np.ndarray:
+    """Centres to start from, as numbers."""
+    try:
+        centres = np.asarray(init.toarray() if issparse(init) else init, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"init must be a name or an array of numbers, got {init!r:.80}") from None
+    if not np.all(np.isfinite(centres)):
+        raise ValueError("init holds NaN or infinity: centres to start from are finite")
+    return centres

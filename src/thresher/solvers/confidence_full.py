@@ -143,7 +143,9 @@ class FullConfidence(Confidence):
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
-        refuse_large_matrix(self, problem.n_features, self.max_features)
+        refuse_large_matrix(
+            self, problem.n_features, self.max_features, "covariance='diagonal' or 'low_rank'"
+        )
         if problem.outputs * problem.n_features**2 > _MOST_NUMBERS:
             raise ValueError(
                 f"FullConfidence would need {problem.outputs} matrices of {problem.n_features} x "

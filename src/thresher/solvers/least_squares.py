@@ -201,11 +201,11 @@ def _add_about_mean(
     moments += np.outer(s, u) + np.outer(lift, (root * root) @ y)
 
 
-def refuse_large_matrix(solver: Solver, d: int, most: int) -> None:
+def refuse_large_matrix(solver: Solver, d: int, most: int, instead: str = "another solver") -> None:
     if d > most:
         raise ValueError(
             f"{type(solver).__name__} would need a matrix of {d} x {d}: "
-            "use another solver or raise max_features"
+            f"use {instead} or raise max_features"
         )
 
 
