@@ -113,9 +113,9 @@ REMARKS = """\
   no nearer than SGD at the smallest, and at λ = 1 the error of averaged TG is higher.
 - Published for the scaling: LPS best at gf = 0.2, and twice as slow as RDA+ with equal settings;
   gf = 1, hs = 10000 ten times slower. Here LPS is 2.2 to 3.1 times slower at gf = 0.2, 1.1 to 1.9
-  times at 0.6, and with the whole gradient and 1000 rows or more for the Hessian faster than RDA+ as
-  published, which must see every row first. (The machine was busy, and a part of the gradient waits
-  for memory: on a less busy one it was 1.3 to 2.4, and about equal.)
+  times at 0.6, and with the whole gradient and 1000 rows or more for the Hessian faster than RDA+
+  as published, which must see every row first. (The machine was busy, and a part of the gradient
+  waits for memory: on a less busy one it was 1.3 to 2.4, and about equal.)
   Likely reasons, not tested one by one: Newton steps of our LPS minimise the model with the
   penalty; rows lie one after the other, so that a part of the gradient saves little; Hessians are
   made by BLAS. `solver="rda_plus"` by default sees a tenth of the rows online."""
