@@ -263,8 +263,8 @@ default="nystroem"
         shape.
     alpha : float or None, default=None
         Strength of the penalty, in  mean loss + alpha / 2 ||w||^2; None: 0.1/n, for weighted
-        terms 0.3/n (1e-5 in ``partial_fit``).  From the C of a support vector machine:
-        alpha = 1 / (C n).
+        terms 0.3/n, for forests 0.01/n (1e-5 in ``partial_fit``).  From the C of a support vector
+        machine: alpha = 1 / (C n).
     penalty : {"l2", "l1", ...}, Penalty or None, default=None
         Of the weights of the features; None: "l2".
     fit_intercept : bool, default=True
