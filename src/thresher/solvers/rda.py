@@ -206,6 +206,13 @@ class _DualAveraging(Solver):
             problem.fit_intercept, self.origin or 0.0, state,
         ))  # fmt: skip
 
+    def check_state(self, problem: Problem, state: Any) -> None:
+        super().check_state(problem, state)
+        if problem.has_tasks:
+            return
+        if not (np.all(state.squares >= 0.0) and np.all(np.asarray(state.bias_squares) >= 0.0)):
+            raise ValueError("the state's sums of squares are negative")
+
     def finish(self, problem: Problem, state: Any) -> LinearFunction:
         if problem.has_tasks:
             return LinearFunction(*task_weights(problem, state, self._terms(), *self._begins()))
