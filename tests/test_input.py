@@ -232,3 +232,11 @@ def test_missing_values_in_frames_are_refused(kind):
     frame = MIXED[kind]({"size": [1.0, None, 3.0], "weight": [1.0, 2.0, 3.0]})
     with pytest.raises(ValueError, match="NaN"):
         LinearClassifier().fit(frame, [0, 1, 0])
+
+
+@pytest.mark.parametrize("dtype", ["string", object, "boolean"])
+def test_pandas_na_among_the_targets_is_a_missing_target(dtype):
+    labels = [True, False] * 10 if dtype == "boolean" else ["a", "b"] * 10
+    y = pd.Series(pd.array([*labels[:7], pd.NA, *labels[8:]], dtype=dtype))
+    with pytest.raises(ValueError, match="contains NaN"):
+        LinearClassifier().fit(np.arange(40.0).reshape(20, 2), y)

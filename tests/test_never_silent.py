@@ -437,6 +437,17 @@ def test_penalty_that_was_asked_for_is_no_failure():
         assert np.abs(model.coef_).max() < 0.01
 
 
+@pytest.mark.parametrize("layout", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_features_whose_squares_vanish(task, layout):
+    _, Z, p = _plain()
+    model, y = LinearRegressor(), p
+    if task == "classes":
+        model, y = LinearClassifier("logistic"), p > np.median(p)
+    with pytest.warns(ConvergenceWarning, match="no better than a constant"):
+        model.fit(layout(1e-300 * Z), y)
+
+
 def test_nothing_to_learn_is_no_failure():
     rng = np.random.default_rng(1)
     X, codes = rng.normal(size=(1000, 3)), rng.integers(0, 2, 1000)

@@ -41,8 +41,20 @@ def checked_Xy(
     estimator: Any, X: Any, y: Any, reset: bool, numeric: bool
 ) -> tuple[Any, np.ndarray]:
     X = _from_frame(X)
+    _refuse_missing(y)
     X, y = validate_data(estimator, X, y, reset=reset, y_numeric=numeric, **_CHECKS)
     return X, y
+
+
+def _refuse_missing(y: Any) -> None:
+    """pandas' NA has no truth value, for which scikit-learn asks it; the others it refuses."""
+    if getattr(y, "dtype", None) is None:
+        return
+    values = np.asarray(y)
+    if values.dtype.kind == "O":
+        missing = (i for i, v in enumerate(values.ravel()) if type(v).__name__ == "NAType")
+        if (first := next(missing, None)) is not None:
+            raise ValueError(f"Input y contains NaN: the target of row {first} is missing")
 
 
 def checked_X(estimator: Any, X: Any, reset: bool = False) -> Any:

@@ -42,6 +42,7 @@ __all__ = ["is_no_better"]
 
 _MOST_SEEN, _MOST_ROWS, _FEWEST_ROWS, _MOST_ENTRIES = 100_000, 2_000, 1_000, 4_000_000
 _SUMS = 1e-9  # rounding of sums of weights
+_VANISHING = 1e-140
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -97,6 +98,11 @@ def is_no_better(
             return False
         if begun and (classes or excused):
             return not excused and _errors(sample, scores) >= _usual_errors(sample) - _SUMS
+        raised = _raised(sample.X)
+        if raised is not None:
+            if excused:  # the penalty is of other units
+                return False
+            sample = sample._replace(X=raised)
         lines = [_best_line(problem, sample, y) for y in _targets(problem, sample)]
         if begun:
             lines = [line._replace(z=np.zeros(line.z.size)) for line in lines]
@@ -214,6 +220,19 @@ def _strata(y: np.ndarray, outputs: int, most: int) -> tuple[np.ndarray, np.ndar
             places.append(members[taken])
             factors.append(factor)
     return np.concatenate(places), np.concatenate(factors)
+
+
+def _raised(X: Any) -> Any:
+    """Rows whose squares would vanish, in units of the largest number; None: none of these."""
+    values = X.data if hasattr(X, "indptr") else X
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if not 0.0 < largest < _VANISHING:
+        return None
+    if not hasattr(X, "indptr"):
+        return X / largest
+    X = X.copy()
+    X.data = X.data / largest
+    return X
 
 
 def _targets(problem: Problem, sample: _Sample) -> list[np.ndarray]:
