@@ -139,7 +139,7 @@ def _errs_too_often(
 def _hides_a_class(sample: _Sample, p: np.ndarray, features: int, rows: int) -> bool:
     """Whether it hardly errs less than the most frequent class, though its scores tell them."""
     usual = _usual_errors(sample)
-    if not np.all(np.isfinite(p)):
+    if usual <= _SUMS or not np.all(np.isfinite(p)):
         return False
     positive = sample.y > 0.0
     order = np.argsort(p, kind="stable")
