@@ -31,6 +31,16 @@ OPTIONS = {"target": "y", "passes": 3, "shards": 6,
            "params": {"loss": "logistic", "solver": "asgd"}}  # fmt: skip
 
 
+def test_many_more_workers_than_cores_are_told():
+    from thresher.engines.dask import doubt
+
+    with pytest.warns(UserWarning, match="64 local workers on 2 cores"):
+        doubt(64, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        doubt(4, 1)
+
+
 @pytest.fixture(scope="module")
 def client():
     from thresher.engines.dask import local_client

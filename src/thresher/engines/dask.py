@@ -22,7 +22,7 @@ from importlib.metadata import version
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from thresher._threads import ONE_CORE
+from thresher._threads import ONE_CORE, cores
 from thresher.engines import forks
 from thresher.engines.base import EngineError, R, Task
 
@@ -38,11 +38,12 @@ except ModuleNotFoundError:
         "several workers need Dask: pip install 'thresher[distributed]'"
     ) from None
 
-__all__ = ["DaskEngine", "connected", "local_client"]
+__all__ = ["DaskEngine", "connected", "doubt", "local_client"]
 
 _RETRIES = 3
 _LARGE = 1 << 20  # bytes that are not sent with every task
 _PATIENCE = "15s"  # for a scheduler to answer
+_MOST_A_CORE = 4  # workers that nobody wonders about
 _RESTART = 10.0  # seconds for a worker to take the place of one that died
 _GLANCE, _ALONE = 5.0, 60.0  # seconds between looks at whether there are workers, and without any
 _DESERTED = "all workers have gone, and none has come back"
@@ -233,6 +234,7 @@ def local_client(workers: int) -> Iterator[Client]:
     """Processes on this machine, of one thread each, that nobody else can reach."""
     if workers < 1:
         raise ValueError(f"there must be at least one worker, got {workers}")
+    doubt(workers, cores())
     forks.start_server()
     with _own_environment(), config.set(_LOCAL):
         cluster = LocalCluster(
@@ -249,6 +251,16 @@ def local_client(workers: int) -> Iterator[Client]:
                     _await_restarts(client, workers)
         finally:
             _close(cluster)
+
+
+def doubt(workers: int, there: int) -> None:
+    """Many more workers than cores start slowly, share the memory and wait for each other."""
+    if workers > _MOST_A_CORE * there:
+        warnings.warn(
+            f"{workers} local workers on {there} cores: more than one a core are not faster, and "
+            "the memory is divided between them; the model does not depend on their number",
+            stacklevel=2,
+        )
 
 
 def _await_restarts(client: Client, workers: int) -> None:
