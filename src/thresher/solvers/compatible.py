@@ -36,7 +36,7 @@ def check_compatible(solver: Solver, problem: Problem) -> None:
         ("penalty", problem.penalty, solver.penalty_needs),
     ):
         missing = sorted(needs - capabilities(term))
-        if missing and "grouped" in capabilities(term):
+        if missing and "grouped" in capabilities(term) and problem.targets != "none":
             raise ValueError(
                 f"solver {type(solver).__name__} does not take {type(term).__name__}, a penalty "
                 f"over groups; these do: {', '.join(_who_take_groups(problem))}"
