@@ -140,6 +140,27 @@ def test_one_of_many_settings_takes_little_of_the_time_that_is_left():
     assert race._modest(trees, {}, 1600) == {}
 
 
+def test_a_first_fit_that_compiles_is_no_judgement():
+    """It could not end in time, and so learned nothing of three neighbours: it is tried again."""
+    slow = itertools.chain([0.5], itertools.repeat(0.0))
+
+    class Compiling(KNeighborsClassifier):
+        def fit(self, X, y, sample_weight=None):
+            seconds = next(slow)
+            time.sleep(seconds)
+            return super().fit(X[: 3 if seconds else None], y[: 3 if seconds else None])
+
+    deadline = time.monotonic() + 3.0
+    race = Race({"it": Compiling(1)}, X[:500], BOARD[:500], None, "classification", deadline, 0)
+    (runner,) = race.runners
+    race._try_in_time(runner, {}, race.train)
+    first, second = runner.trials
+    assert second.loss < 0.1 < first.loss
+    assert runner.best == second
+    race._try_in_time(runner, {}, race.train)
+    assert len(runner.trials) == 3
+
+
 def test_losses_come_from_the_scores_of_the_judged_rows():
     fitting = Fitting(X, BOARD, None, regression=False, jobs=1, on_trial=None)
     rows = np.arange(500)

@@ -58,6 +58,7 @@ _ONE_OF_MANY = 0.05  # of the time that is left, which one of many settings may 
 _TOO_LONG = 4.0  # times what is foreseen, after which a fit ends with the next pass
 _OVERDUE = 0.15  # share of the time that is left, for one that takes longer than foreseen
 _UNKNOWN = 0.08  # share of the time after which one of unknown pace does
+_COMPILING = 1.5  # times its time, which only a fit that could not end in time takes
 _MUCH = 0.5  # of a part's time: who is clearly behind may not ask for more
 _FOR_STARTS = 0.5  # of a part's time, for other first settings
 _LEAST_FOR_STARTS = 0.08  # of all time, at least
@@ -216,7 +217,14 @@ class Race:
             late = min(_TOO_LONG * foreseen, _OVERDUE * (self.deadline - now))
             patient = max(foreseen, late, longest)
             longest = min(self.deadline - now, patient, max(end - now, foreseen))
+        first = not runner.trials
         attempt = self.fits.attempt(runner, params, part, self.folds.judges(0), now + longest)
+        took = attempt.trial.seconds
+        if first and _COMPILING * longest < took < _MUCH * (self.deadline - now - took):
+            # No pass ended in time: what was compiled meanwhile says nothing of the learner.
+            runner.trials.append(attempt.trial)
+            until = now + took + longest
+            attempt = self.fits.attempt(runner, params, part, self.folds.judges(0), until)
         all_rows = part.size == self.train.size
         if self.folds.used > 1 and all_rows and runner.may_be_best(attempt):
             others = self._in_other_folds(runner, params, longest)
