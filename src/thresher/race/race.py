@@ -222,7 +222,8 @@ class Race:
         took = attempt.trial.seconds
         if first and _COMPILING * longest < took < _MUCH * (self.deadline - now - took):
             # No pass ended in time: what was compiled meanwhile says nothing of the learner.
-            runner.trials.append(attempt.trial)
+            with self.fits.lock:
+                runner.trials.append(attempt.trial)
             until = now + took + longest
             attempt = self.fits.attempt(runner, params, part, self.folds.judges(0), until)
         all_rows = part.size == self.train.size
